@@ -1,0 +1,239 @@
+"""Binding: a query and its streams' schemas become a plan for a shard and a recipe for batches."""
+
+import math
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+import numpy as np
+import pyarrow as pa
+
+from windrow.engine.equality import Directory, directories
+from windrow.engine.numbers import Number, Numbers, numbers
+from windrow.engine.outputs import OutputColumn, outputs
+from windrow.errors import MemoryTooSmall, SpecError, UnknownColumn
+from windrow.kernels import layout as at
+from windrow.kernels.layout import HIGH, NONE
+from windrow.spec import Memory, Query, Stream, split_reference
+from windrow.spec.bytesize import format_bytes
+from windrow.state.coding import TimeDomain, duration_in_units, moment, time_domain
+from windrow.state.plan import Learning, Plan
+from windrow.statistics import Decayed, Oracle, Running, Sketch, Statistic
+
+STATISTICS_SHARE = 8  # one part in so many of a budget in bytes is for keys that only statistics keep
+RECALL_SHARE = 16  # and one in so many for the estimate of recall
+LONGEST = 2**61  # lateness and patience, in units of time
+
+
+@dataclass(frozen=True)
+class Binding:
+    """Everything that follows from a query and its schemas."""
+
+    query: Query
+    schemas: dict[str, pa.Schema]
+    domain: TimeDomain
+    directories: tuple[Directory, ...]
+    numbers: tuple[tuple[Number, ...], ...]
+    outputs: tuple[OutputColumn, ...]
+    payload: tuple[tuple[str, ...], ...]
+    plan: Plan
+    recall_bytes: int
+    keeps_payload: bool = True
+    code_mask: int = 2**64 - 1  # tests narrow it to force collisions of codes
+
+    def rebound(self, query: Query) -> "Binding":
+        """The same join with other windows or another budget."""
+        windows = _windows(query, self.domain)
+        plan, recall_bytes = _with_budget(replace(self.plan, windows=windows), query)
+        return replace(self, query=query, plan=plan, recall_bytes=recall_bytes)
+
+
+def bind(query: Query, schemas: dict[str, pa.Schema]) -> Binding:
+    """Check a query against its streams' schemas and plan it."""
+    _check_columns(query, schemas)
+    untimed = any(stream.time is None for stream in query.streams)
+    types = [None if untimed else schemas[s.name].field(s.time).type for s in query.streams]
+    domain = time_domain(types, [f"{s.name}.{s.time}" for s in query.streams])
+    dirs = directories(query, schemas)
+    nums = numbers(query, schemas)
+    chosen = outputs(query, schemas)
+    plan = Plan(
+        classes=_classes(len(query.streams), dirs),
+        directories=len(dirs),
+        numbers=nums.matrix(),
+        preds=_predicates(dirs, nums),
+        windows=_windows(query, domain),
+        value=query.value.combine if query.value else None,
+        seed=query.seed,
+        probe_order=_probe_order(query),
+    )
+    plan, recall_bytes = _with_budget(plan, query)
+    return Binding(
+        query, schemas, domain, tuple(dirs), tuple(map(tuple, nums.columns)), chosen,
+        _payload(query, schemas, dirs, chosen), plan, recall_bytes,
+    )  # fmt: skip
+
+
+def _check_columns(query: Query, schemas: dict[str, pa.Schema]) -> None:
+    """Every column that the query names is there."""
+    refs = [(*split_reference(ref), str(p)) for p in query.on for ref in p.columns]
+    refs += [(s.name, s.time, "time") for s in query.streams if s.time is not None]
+    refs += [(s.name, f.column, f"the filter {f}") for s in query.streams for f in s.where]
+    if query.value is not None:
+        refs += [(stream, column, "value") for stream, column in query.value.columns]
+    for stream, column, where in refs:
+        if column not in schemas[stream].names:
+            raise UnknownColumn.of(column, schemas[stream].names, f"{where}, stream {stream!r}")
+
+
+def _classes(streams: int, dirs: list[Directory]) -> np.ndarray:
+    """[stream, link]: the directories of each stream."""
+    mine = [[d for d, directory in enumerate(dirs) if s in directory.columns] for s in range(streams)]
+    found = np.full((streams, max(map(len, mine), default=0)), NONE, np.int64)
+    for s, members in enumerate(mine):
+        found[s, : len(members)] = members
+    return found
+
+
+def _predicates(dirs: list[Directory], nums: Numbers) -> np.ndarray:
+    lines = []
+    for d, directory in enumerate(dirs):
+        for left, right in directory.pairs:
+            line = np.zeros(at.PRED_SIZE, np.int64)
+            line[[at.P_LEFT, at.P_RIGHT, at.P_LEFT_COL]] = left, right, d
+            lines.append(line)
+    return np.array([*lines, *nums.preds], np.int64).reshape(-1, at.PRED_SIZE)
+
+
+def _payload(
+    query: Query, schemas: dict[str, pa.Schema], dirs: list[Directory], chosen: tuple[OutputColumn, ...]
+) -> tuple[tuple[str, ...], ...]:
+    """Per stream, the columns to keep: those of the output, and keys that are compared again."""
+    keep: list[set[str]] = [{o.column for o in chosen if o.stream == s} for s in range(len(query.streams))]
+    for directory in dirs:
+        if not directory.exact:
+            for s, columns in directory.columns.items():
+                keep[s].update(columns)
+    return tuple(
+        tuple(c for c in schemas[name].names if c in keep[s]) for s, name in enumerate(query.names)
+    )
+
+
+def _windows(query: Query, domain: TimeDomain) -> np.ndarray:
+    """The words REACH to POOL of each stream's line."""
+    found = np.zeros((len(query.streams), at.OFFSET - at.REACH), np.int64)
+    for s, stream in enumerate(query.streams):
+        patience = HIGH
+        if query.patience is not None:
+            patience = _units(query.patience, domain, "patience")
+        found[s] = _window(stream, domain, patience, s if _is_split(query) else 0)
+    return found
+
+
+def _is_split(query: Query) -> bool:
+    return query.memory is not None and query.memory.split is not None
+
+
+def _units(duration: object, domain: TimeDomain, where: str) -> int:
+    amount = duration_in_units(duration.amount, duration.unit, domain, where)  # type: ignore[attr-defined]
+    return min(math.ceil(amount), LONGEST)
+
+
+def _window(stream: Stream, domain: TimeDomain, patience: int, pool: int) -> list[int]:
+    window, where = stream.window, f"the window of {stream.name!r}"
+    reach, since, near, rows = HIGH, -HIGH, True, 0
+    if window.kind == "time":
+        size: Fraction = duration_in_units(window.size.amount, window.size.unit, domain, where)  # type: ignore[union-attr]
+        reach = math.floor(size) if window.holds_far else math.ceil(size) - 1
+        reach, near = min(reach, HIGH - 1), window.holds_near
+    elif window.kind == "rows":
+        rows = int(window.size)  # type: ignore[arg-type]
+    elif window.kind == "landmark":
+        since = moment(window.since, domain, where)  # type: ignore[arg-type]
+    lateness = _units(stream.lateness, domain, f"the lateness of {stream.name!r}")
+    return [reach, since, near, rows, lateness, patience, pool]
+
+
+def _probe_order(query: Query) -> tuple[tuple[int, ...], ...] | None:
+    if query.probe_order is None:
+        return None
+    return tuple(tuple(map(query.names.index, others)) for _, others in query.probe_order)
+
+
+def _learning(statistic: Statistic | None) -> Learning:
+    if isinstance(statistic, Running):
+        return Learning(at.STAT_RUNNING)
+    if isinstance(statistic, Decayed):
+        return Learning(at.STAT_RUNNING, statistic.half_life)
+    if isinstance(statistic, Sketch):
+        return Learning(at.STAT_SKETCH, statistic.half_life, statistic.depth, statistic.width)
+    if isinstance(statistic, Oracle):
+        return Learning(at.STAT_ORACLE)
+    return Learning()
+
+
+def _with_budget(plan: Plan, query: Query) -> tuple[Plan, int]:
+    """The plan with policy, statistics and caps; and the bytes that the estimate of recall may use."""
+    memory = query.memory
+    if memory is None:
+        return plan, 0
+    if memory.share is not None:
+        raise SpecError(
+            f"memory {memory} is a share of what the exact join needs, which is not known for streams that "
+            "have not ended: give bytes or rows, or use windrow.join on whole tables"
+        )
+    _check_lifetimes(plan, query)
+    plan = replace(
+        plan,
+        rule=query.policy.rule,
+        learning=_learning(getattr(query.policy, "statistics", None)),
+        fail_when_full=query.on_full == "fail",
+    )
+    portions = memory.portions(query.names) or (1.0,)
+    if memory.rows is not None:
+        return _row_budget(plan, memory.rows, portions)
+    return _byte_budget(plan, memory, portions)
+
+
+def _row_budget(plan: Plan, rows: int, portions: tuple[float, ...]) -> tuple[Plan, int]:
+    caps = tuple(int(rows * p + 1e-9) for p in portions)
+    if min(caps) < 1:
+        raise MemoryTooSmall(f"memory of {rows} rows leaves a stream without a single row: give more, or do not split")
+    idle = max(1 << 16, 4 * rows)
+    return replace(plan, cap_rows=caps, cap_bytes=(HIGH,) * len(caps), idle_limit=idle), max(1 << 22, 256 * rows)
+
+
+def _byte_budget(plan: Plan, memory: Memory, portions: tuple[float, ...]) -> tuple[Plan, int]:
+    total = int(memory.bytes or 0)
+    learning = plan.learning
+    fixed = 8 * plan.directories * plan.streams * learning.sketch_depth * learning.sketch_width
+    fixed += 8 * len(plan.histograms()) * at.HIST_SIZE
+    statistics = total // STATISTICS_SHARE if learning.kind == at.STAT_RUNNING else fixed
+    recall = total // RECALL_SHARE
+    rest = total - statistics - recall
+    caps = tuple(int(rest * p) for p in portions)
+    least = plan.row_bytes() + plan.links * plan.key_bytes()
+    if min(caps) < least:
+        raise MemoryTooSmall(
+            f"memory of {format_bytes(total)} cannot hold one row: a row costs at least {least} bytes beside its "
+            f"payload, and statistics and the estimate of recall take {format_bytes(statistics + recall)}; "
+            f"give at least {format_bytes(_enough(least, portions, learning, fixed))}"
+        )
+    idle = statistics // (8 * (plan.key_words() + 2) + plan.leaf_bytes()) if learning.kind == at.STAT_RUNNING else HIGH
+    return replace(plan, cap_bytes=caps, cap_rows=(HIGH,) * len(caps), idle_limit=idle), recall
+
+
+def _enough(least: int, portions: tuple[float, ...], learning: Learning, fixed: int) -> int:
+    share = 1 / RECALL_SHARE + (1 / STATISTICS_SHARE if learning.kind == at.STAT_RUNNING else 0)
+    return math.ceil((least / min(portions) + fixed) / (1 - share)) + 256
+
+
+def _check_lifetimes(plan: Plan, query: Query) -> None:
+    """LIFE compares remaining lifetimes, so all windows must end, and on one clock."""
+    if query.policy.rule not in (at.LIFE, at.LIFE_EXPECTED):
+        return
+    kinds = {stream.window.kind for stream in query.streams}
+    if len(kinds) > 1 or not kinds <= {"time", "rows"}:
+        raise SpecError(
+            f"policy {query.policy.name!r} compares remaining lifetimes, so all windows must be in time or all in rows, "
+            f"got {', '.join(sorted(kinds))}: use 'prob'"
+        )

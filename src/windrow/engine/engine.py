@@ -1,0 +1,270 @@
+"""The engine: one shard of a join. Batches in, matches out.
+
+    push     prepare (check, code, order) -> shard (probe, retain) -> emit (gather payload)
+
+Everything that can be wrong with a batch is found while it is prepared, before the shard changes: a push that raises
+has not happened. Between pushes the engine is its shard's block of words, the residents' payloads and a few
+counters; a snapshot is these, and nothing else.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from windrow.engine import emit
+from windrow.engine.bind import Binding, bind
+from windrow.engine.metrics import Metrics, StreamMetrics
+from windrow.engine.oracle import oracle_table
+from windrow.engine.prepare import Packed, Rows, as_table, rows_of, tables
+from windrow.errors import MemoryFull, SnapshotError, SpecError
+from windrow.kernels import layout as at
+from windrow.kernels.rows import still_there
+from windrow.quality.tracker import Tracker
+from windrow.spec import Memory, Query, Window
+from windrow.state import snapshot as snapshots
+from windrow.state.payload import Payload
+from windrow.state.shard import Full, Shard
+from windrow.statistics import Oracle
+
+
+class Engine:
+    """Joins the streams of a query, batch by batch, inside its memory.
+
+    Parameters:
+        query: what to join.
+        schemas: each stream's Arrow schema; taken from the first push if it brings every stream.
+        count_only: count matches instead of producing them; residents have no payload.
+        recall: estimate recall beside the join (only where memory is capped).
+        oracle: whole tables by stream, for a policy with the statistic Oracle.
+    """
+
+    def __init__(
+        self,
+        query: Query,
+        schemas: Mapping[str, pa.Schema] | None = None,
+        *,
+        count_only: bool = False,
+        recall: bool = True,
+        oracle: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.query = query
+        self.count_only = count_only
+        self._track = recall
+        self._oracle = {name: as_table(table, name) for name, table in (oracle or {}).items()}
+        self._binding: Binding | None = None
+        self._shard: Shard | None = None
+        if query.memory is not None and isinstance(getattr(query.policy, "statistics", None), Oracle) and not oracle:
+            raise SpecError(f"policy {query.policy.name!r} with the statistic 'oracle' needs oracle= with the whole streams")
+        if schemas is not None:
+            self._bind(dict(schemas))
+
+    def _bind(self, schemas: dict[str, pa.Schema]) -> None:
+        missing = [name for name in self.query.names if name not in schemas]
+        if missing:
+            raise SpecError(
+                f"the first push brings nothing for the stream {missing[0]!r}: bring every stream (an empty table will do), "
+                "or give schemas= to the engine"
+            )
+        binding = replace(bind(self.query, schemas), keeps_payload=not self.count_only)
+        self._start(binding)
+
+    def _start(self, binding: Binding) -> None:
+        """An empty shard for a bound query."""
+        self._binding = binding
+        self._shard = Shard(binding.plan, emit=not self.count_only)
+        if self._oracle and binding.plan.learning.kind == at.STAT_ORACLE:
+            oracle_table(binding, self._oracle, self._shard)
+        streams = range(binding.plan.streams)
+        kept = [pa.schema([binding.schemas[binding.query.names[s]].field(c) for c in binding.payload[s]]) for s in streams]
+        self._payloads = [Payload(s, kept[s]) for s in streams]
+        self._arrived = np.zeros((len(self.query.streams), 3), np.int64)  # arrived, late, ignored
+        self._false = 0  # candidates of colliding codes
+        self._tracker: Tracker | None = None
+        if self._track and self.query.memory is not None:
+            self._tracker = Tracker(binding.plan, binding.recall_bytes)
+            self._tracker.attach(self._shard)
+
+    # -- pushing ---------------------------------------------------------------------------------------------------
+
+    def push(self, batches: Mapping[str, Any]) -> pa.Table | None:
+        """Take rows of any of the streams; the matches that they complete (None when only counting)."""
+        if self._binding is None:
+            self._bind({name: as_table(data, name).schema for name, data in batches.items() if data is not None})
+        binding, shard = self._bound()
+        inputs = tables(binding, batches)
+        watermark = int(shard.words[at.WATERMARK])
+        rows = [rows_of(binding, s, t, watermark, int(self._arrived[s, 0])) for s, t in enumerate(inputs)]
+        packed = Packed(binding, rows, [payload.rows for payload in self._payloads])
+        found = self._run(binding, shard, packed, rows)
+        self._count(rows)
+        self._keep(shard, packed, rows)
+        if self._tracker is not None:
+            self._tracker.settle(shard, len(packed.order))
+        if self.count_only:
+            return None
+        return found
+
+    def _bound(self) -> tuple[Binding, Shard]:
+        assert self._binding is not None and self._shard is not None
+        return self._binding, self._shard
+
+    def _run(self, binding: Binding, shard: Shard, packed: Packed, rows: list[Rows]) -> pa.Table:
+        """Drive the shard through the packed rows and gather the matches."""
+        before = shard.words.copy() if binding.plan.fail_when_full else None
+        payloads = [p.table(r.table.select(p.schema.names)) for p, r in zip(self._payloads, rows, strict=True)]
+        pieces: list[pa.Table] = []
+        try:
+            for where, records in packed.pieces():
+                for found in shard.advance(records):
+                    pieces.append(emit.matches(binding, payloads, found))
+                    self._false += found.shape[1] - pieces[-1].num_rows
+                packed.slot[where] = records[at.R_SLOT :: packed.words]
+                if self._tracker is not None:
+                    self._tracker.watch(records, shard)
+        except Full:
+            assert before is not None
+            shard.hold(before)
+            raise MemoryFull(
+                f"the join needs more than its memory of {binding.query.memory}: nothing of this push was taken; "
+                "raise memory, or let on_full='shed' choose what to lose"
+            ) from None
+        return pa.concat_tables(pieces) if pieces else emit.schema(binding).empty_table()
+
+    def _count(self, rows: list[Rows]) -> None:
+        for s, r in enumerate(rows):
+            self._arrived[s] += len(r.time), r.late, r.ignored
+
+    def _keep(self, shard: Shard, packed: Packed, rows: list[Rows]) -> None:
+        """Store the payload of the rows that have become residents."""
+        if self.count_only:
+            return
+        residents = shard.stream_counter(at.ROWS)
+        there = still_there(shard.words, packed.slot, packed.stream, packed.row)
+        for s, payload in enumerate(self._payloads):
+            mine = np.flatnonzero(there & (packed.stream == s))
+            table = rows[s].table.select(payload.schema.names)
+            payload.admit(shard.words, table, packed.row[mine] - payload.rows, packed.slot[mine])
+            payload.tidy(shard.words, int(residents[s]))
+
+    # -- changing while it runs ------------------------------------------------------------------------------------
+
+    @property
+    def memory(self) -> Memory | None:
+        """The budget; setting it takes effect at once."""
+        return self.query.memory
+
+    @memory.setter
+    def memory(self, memory: Memory | int | str | None) -> None:
+        self._change(self.query.with_(memory=memory))
+
+    def window(self, stream: str, window: Any) -> None:
+        """Give a stream another window: rows outside a smaller one expire at once, a larger one keeps what is there."""
+        old = self.query.stream(stream).window
+        new = Window.of(window)
+        if "rows" in (old.kind, new.kind) and old.kind != new.kind:
+            raise SpecError(f"stream {stream!r}: a window in rows cannot become one of another kind while the engine runs")
+        self._change(self.query.with_window(stream, new))
+
+    def _change(self, query: Query) -> None:
+        if (query.memory is None) != (self.query.memory is None):
+            raise SpecError("an engine with a budget keeps one, and one without cannot get one while it runs: build a new engine")
+        if query.memory is not None and self.query.memory is not None:
+            if (query.memory.split is None) != (self.query.memory.split is None):
+                raise SpecError("memory cannot change between shared and split while the engine runs")
+        if self._binding is not None:
+            binding = self._binding.rebound(query)
+            _, shard = self._bound()
+            self._binding = binding
+            shard.change(binding.plan)
+            if self._tracker is not None:
+                self._tracker.change(binding.plan, binding.recall_bytes)
+            for s, payload in enumerate(self._payloads):
+                payload.tidy(shard.words, int(shard.stream_counter(at.ROWS)[s]))
+        self.query = query
+
+    # -- what it says of itself ------------------------------------------------------------------------------------
+
+    @property
+    def metrics(self) -> Metrics:
+        """The counters now."""
+        if self._binding is None:
+            return Metrics(0, 0, 0, {name: StreamMetrics() for name in self.query.names})
+        _, shard = self._bound()
+        streams = {}
+        columns = {name: shard.stream_counter(w) for name, w in (("expired", at.EXPIRED), ("shed", at.SHED))}
+        columns |= {"resident_rows": shard.stream_counter(at.ROWS), "resident_bytes": shard.stream_counter(at.BYTES)}
+        for s, name in enumerate(self.query.names):
+            arrived, late, ignored = (int(n) for n in self._arrived[s])
+            counters = {counter: int(values[s]) for counter, values in columns.items()}
+            streams[name] = StreamMetrics(arrived=arrived, late=late, ignored=ignored, **counters)
+        recall = self._tracker.recall(shard) if self._tracker is not None else None
+        exact = self.query.memory is None
+        return Metrics(
+            matched=shard.matched - self._false,
+            peak_rows=int(shard.words[at.PEAK_ROWS]),
+            peak_bytes=int(shard.words[at.PEAK_BYTES]),
+            streams=streams,
+            value=float(shard.floats[at.VALUE]) if self.query.value is not None else None,
+            recall=1.0 if exact else recall.overall if recall else None,
+            recall_interval=(1.0, 1.0) if exact else recall.interval if recall else None,
+            recent_recall=1.0 if exact else recall.recent if recall else None,
+            exact_matched=float(shard.matched) if exact else recall.exact_matched if recall else None,
+        )
+
+    # -- snapshots -------------------------------------------------------------------------------------------------
+
+    def snapshot(self) -> bytes:
+        """The whole state as bytes."""
+        header: dict[str, Any] = {
+            "query": self.query.to_json(),
+            "count_only": self.count_only,
+            "recall": self._track,
+            "bound": self._binding is not None,
+        }
+        if self._binding is None:
+            return snapshots.write(header, [])
+        binding, shard = self._bound()
+        header |= {"arrived": self._arrived.tolist(), "false": self._false, "chunks": [len(p.chunks) for p in self._payloads]}
+        parts: list[Any] = [snapshots.table_bytes(binding.schemas[n].empty_table()) for n in self.query.names]
+        parts.append(shard.words)
+        for payload in self._payloads:
+            for table, owners in payload.chunks:
+                parts += [snapshots.table_bytes(table), owners]
+        if self._tracker is not None:
+            header["tracker"] = self._tracker.state()
+            parts.append(self._tracker.shard.words)
+        return snapshots.write(header, parts)
+
+    @classmethod
+    def restore(cls, data: bytes, query: Query | None = None) -> "Engine":
+        """The engine of a snapshot; if a query is given, the snapshot must be of that query."""
+        snap = snapshots.read(data)
+        header, parts = snap.header, list(snap.parts)
+        saved = Query.from_json(header["query"])
+        if query is not None and query.fingerprint() != saved.fingerprint():
+            raise SnapshotError("the snapshot is of another query: restore it without query=, or start anew")
+        engine = cls.__new__(cls)
+        engine.query, engine.count_only, engine._track = saved, header["count_only"], header["recall"]
+        engine._oracle, engine._binding, engine._shard = {}, None, None
+        if header["bound"]:
+            engine._fill(header, parts)
+        if query is not None and (query.memory, query.streams) != (saved.memory, saved.streams):
+            engine._change(query)
+        return engine
+
+    def _fill(self, header: dict[str, Any], parts: list[pa.Buffer]) -> None:
+        """Take over the state of a snapshot."""
+        schemas = {name: snapshots.table_of(parts.pop(0)).schema for name in self.query.names}
+        self._start(replace(bind(self.query, schemas), keeps_payload=not self.count_only))
+        _, shard = self._bound()
+        shard.hold(snapshots.words_of(parts.pop(0)))
+        for payload, chunks in zip(self._payloads, header["chunks"], strict=True):
+            for _ in range(chunks):
+                payload.chunks.append((snapshots.table_of(parts.pop(0)), snapshots.words_of(parts.pop(0))))
+        if self._tracker is not None:
+            self._tracker.restore(snapshots.words_of(parts.pop(0)), header["tracker"])
+        self._arrived = np.array(header["arrived"], np.int64)
+        self._false = int(header["false"])

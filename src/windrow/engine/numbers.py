@@ -1,0 +1,114 @@
+"""Value columns: the numbers that band, distance and comparison predicates need, and the predicates' lines for the kernels."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from windrow.errors import KeyTypeError
+from windrow.kernels import layout as at
+from windrow.spec import Band, Compare, Distance, Duration, Predicate, Query, split_reference
+from windrow.state.coding import common_key_type, common_number_type, width_in_units
+
+COMPARISONS = {"<": at.P_LT, "<=": at.P_LE, ">": at.P_GT, ">=": at.P_GE, "!=": at.P_NE}
+
+
+@dataclass(frozen=True)
+class Number:
+    """One value column: where it comes from and how it is coded."""
+
+    column: str
+    type: pa.DataType
+    domain: str  # "int", "float", or "code" for columns that are only tested for being different
+    refuses_nan: bool = False
+
+
+@dataclass
+class Numbers:
+    """The value columns of every stream and the predicates over them."""
+
+    columns: list[list[Number]]
+    preds: list[np.ndarray] = field(default_factory=list)
+
+    def matrix(self) -> np.ndarray:
+        """[stream, column]: 1 float bits, 0 integers, -1 nothing."""
+        width = max((len(c) for c in self.columns), default=0)
+        found = np.full((len(self.columns), width), -1, np.int64)
+        for s, columns in enumerate(self.columns):
+            found[s, : len(columns)] = [c.domain == "float" for c in columns]
+        return found
+
+
+def numbers(query: Query, schemas: dict[str, pa.Schema]) -> Numbers:
+    """The value columns and range predicates of a query."""
+    found = Numbers([[] for _ in query.streams])
+    for predicate in query.on:
+        if isinstance(predicate, Band):
+            _band(found, predicate, query, schemas)
+        elif isinstance(predicate, Distance):
+            _distance(found, predicate, query, schemas)
+        elif isinstance(predicate, Compare):
+            _compare(found, predicate, query, schemas)
+    return found
+
+
+def _types(refs: tuple[str, ...], schemas: dict[str, pa.Schema]) -> list[pa.DataType]:
+    return [schemas[s].field(c).type for s, c in map(split_reference, refs)]
+
+
+def _line(kind: int, found: Numbers, predicate: Predicate, query: Query) -> np.ndarray:
+    """A predicate's line with its streams; its columns come next in each stream."""
+    line = np.zeros(at.PRED_SIZE, np.int64)
+    left, right = (query.names.index(s) for s in predicate.streams)
+    line[at.P_KIND] = kind
+    line[at.P_LEFT], line[at.P_RIGHT] = left, right
+    line[at.P_LEFT_COL], line[at.P_RIGHT_COL] = len(found.columns[left]), len(found.columns[right])
+    line[at.P_DIMS] = 1
+    found.preds.append(line)
+    return line
+
+
+def _add(found: Numbers, query: Query, ref: str, type_: pa.DataType, domain: str, nan: bool = False) -> None:
+    stream, column = split_reference(ref)
+    found.columns[query.names.index(stream)].append(Number(column, type_, domain, nan))
+
+
+def _band(found: Numbers, predicate: Band, query: Query, schemas: dict[str, pa.Schema]) -> None:
+    refs = (predicate.left, predicate.right)
+    domain, type_ = common_number_type(_types(refs, schemas), refs)
+    line = _line(at.P_BAND, found, predicate, query)
+    width = predicate.width
+    if isinstance(width, Duration):
+        limit = width_in_units(width.amount, width.unit, type_, str(predicate))
+    else:
+        limit = width_in_units(width, "steps", type_, str(predicate)) if domain == "int" else width
+    line[at.P_FLOAT] = domain == "float"
+    line[at.P_WIDTH] = int(min(limit, 2**62)) if domain == "int" else 0
+    line[at.P_LIMIT : at.P_LIMIT + 1].view(np.float64)[0] = float(limit)
+    for ref in refs:
+        _add(found, query, ref, type_, domain, domain == "float")
+
+
+def _distance(found: Numbers, predicate: Distance, query: Query, schemas: dict[str, pa.Schema]) -> None:
+    for ref in predicate.columns:
+        common_number_type(_types((ref,), schemas), (ref,))
+    line = _line(at.P_DISTANCE, found, predicate, query)
+    line[at.P_FLOAT], line[at.P_DIMS] = 1, len(predicate.left)
+    line[at.P_LIMIT : at.P_LIMIT + 1].view(np.float64)[0] = float(predicate.limit)
+    for ref in predicate.columns:
+        _add(found, query, ref, pa.float64(), "float", True)
+
+
+def _compare(found: Numbers, predicate: Compare, query: Query, schemas: dict[str, pa.Schema]) -> None:
+    refs = (predicate.left, predicate.right)
+    types = _types(refs, schemas)
+    try:
+        domain, type_ = common_number_type(types, refs)
+    except KeyTypeError:
+        if predicate.op != "!=":
+            raise
+        domain, type_ = "code", common_key_type(types, refs)  # type: ignore[assignment]
+    line = _line(COMPARISONS[predicate.op], found, predicate, query)
+    line[at.P_FLOAT] = domain == "float"
+    for ref in refs:
+        _add(found, query, ref, type_, domain)

@@ -1,0 +1,53 @@
+"""The oracle's table: frequencies over whole streams, counted before the join starts. Not honest, and says so."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow as pa
+
+from windrow.engine.bind import Binding
+from windrow.engine.prepare import rows_of
+from windrow.errors import SpecError
+from windrow.kernels import layout as at
+from windrow.state.block import view
+from windrow.state.shard import Shard
+
+
+def oracle_table(binding: Binding, whole: Mapping[str, pa.Table], shard: Shard) -> None:
+    """Count every key (and every number) of the whole streams and write the table into a fresh shard."""
+    missing = [name for name in binding.query.names if name not in whole]
+    if missing:
+        raise SpecError(f"oracle= lacks the stream {missing[0]!r}: give every stream whole")
+    streams = binding.plan.streams
+    rows = [rows_of(binding, s, whole[n].select(binding.schemas[n].names), at.LOW, 0) for s, n in enumerate(binding.query.names)]
+    lines, starts = [], [0]
+    for d in range(binding.plan.directories):
+        table = _counts(binding, rows, d)
+        lines.append(table)
+        starts.append(starts[-1] + len(table))
+    shard.grow(shard.capacity, oracle_rows=starts[-1])
+    view(shard.words, at.ORACLE_START_AT, 1, binding.plan.directories + 1)[0] = starts
+    if starts[-1]:
+        view(shard.words, at.ORACLE_AT, starts[-1], 1 + 2 * streams)[:] = np.concatenate(lines)
+    shard.preload([(r.numbers, r.keep, r.gain) for r in rows])
+
+
+def _counts(binding: Binding, rows: list, d: int) -> np.ndarray:  # type: ignore[type-arg]
+    """One directory's lines: code, counts by stream, worths by stream; sorted by code."""
+    streams = binding.plan.streams
+    per_stream = []
+    for s in range(streams):
+        link = binding.plan.positions()[s, d]
+        codes = rows[s].codes[link][rows[s].keep] if link >= 0 else np.zeros(0, np.int64)
+        gain = rows[s].gain[rows[s].keep] if len(rows[s].gain) and link >= 0 else None
+        per_stream.append((codes, gain))
+    known = np.unique(np.concatenate([codes for codes, _ in per_stream]))
+    table = np.zeros((len(known), 1 + 2 * streams), np.int64)
+    table[:, 0] = known
+    floats = table.view(np.float64)
+    for s, (codes, gain) in enumerate(per_stream):
+        place = np.searchsorted(known, codes)
+        floats[:, 1 + s] = np.bincount(place, minlength=len(known))
+        worth = np.bincount(place, weights=gain, minlength=len(known)) if gain is not None else floats[:, 1 + s]
+        floats[:, 1 + streams + s] = worth
+    return table

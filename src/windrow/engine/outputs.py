@@ -1,0 +1,63 @@
+"""Output columns: which columns a match has, and what they are called."""
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from windrow.errors import DuplicateColumn, UnknownColumn
+from windrow.spec import Equal, Query, split_reference
+
+
+@dataclass(frozen=True)
+class OutputColumn:
+    """One output column and where it comes from."""
+
+    name: str
+    stream: int
+    column: str
+
+
+def outputs(query: Query, schemas: dict[str, pa.Schema]) -> tuple[OutputColumn, ...]:
+    """The selected columns; or all, with names that two streams share told apart by the stream's name."""
+    if query.select is not None:
+        chosen = []
+        for entry in query.select:
+            stream, column = split_reference(entry.column)
+            if column not in schemas[stream].names:
+                raise UnknownColumn.of(column, schemas[stream].names, f"select, stream {stream!r}")
+            chosen.append(OutputColumn(entry.name, query.names.index(stream), column))
+        return tuple(chosen)
+    return _all_columns(query, schemas)
+
+
+def _all_columns(query: Query, schemas: dict[str, pa.Schema]) -> tuple[OutputColumn, ...]:
+    once = _keys_of_one_name(query)
+    names = [name for stream in query.names for name in schemas[stream].names]
+    found: list[OutputColumn] = []
+    for index, stream in enumerate(query.names):
+        for column in schemas[stream].names:
+            if column in once:
+                if all(o.name != column for o in found):
+                    found.append(OutputColumn(column, index, column))
+                continue
+            name = column if names.count(column) == 1 else f"{stream}_{column}"
+            found.append(OutputColumn(name, index, column))
+    seen: set[str] = set()
+    for output in found:
+        if output.name in seen:
+            raise DuplicateColumn(
+                f"the output would have two columns called {output.name!r}: choose and name the columns with select="
+            )
+        seen.add(output.name)
+    return tuple(found)
+
+
+def _keys_of_one_name(query: Query) -> set[str]:
+    """Columns that every stream has under one name and that the predicates make equal on all of them."""
+    streams: dict[str, set[str]] = {}
+    for predicate in query.on:
+        if isinstance(predicate, Equal):
+            (a, left), (b, right) = split_reference(predicate.left), split_reference(predicate.right)
+            if left == right:
+                streams.setdefault(left, set()).update((a, b))
+    return {column for column, where in streams.items() if where == set(query.names)}

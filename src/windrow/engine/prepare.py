@@ -1,0 +1,216 @@
+"""Preparing a batch: Arrow rows become the records that kernels take, or one clear error before anything has changed.
+
+Here rows are found late (behind the watermark) or to be ignored (filtered out, or without a key): they are counted, not joined.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from windrow.engine.bind import Binding
+from windrow.engine.filters import passes
+from windrow.errors import InputError, TimeError
+from windrow.kernels import layout as at
+from windrow.kernels.rows import pack
+from windrow.state.coding import key_codes, number_codes, row_bytes, times
+
+PIECE_ROWS = 1 << 15  # records packed at a time: they stay in the cache between packing and joining
+PAYLOAD_CHARGE = 1.25  # what Payload.tidy lets lie dead is charged too
+LARGEST_COST = 2**31
+
+
+@dataclass
+class Rows:
+    """One stream's rows of a push, as arrays."""
+
+    table: pa.Table
+    time: np.ndarray
+    keep: np.ndarray  # rows that are not late and may match
+    counted: np.ndarray  # rows that are not late: windows in rows count them even if they are ignored
+    codes: list[np.ndarray]
+    numbers: list[np.ndarray]
+    cost: np.ndarray
+    gain: np.ndarray
+
+    @property
+    def late(self) -> int:
+        """How many rows came too late."""
+        return len(self.time) - int(self.counted.sum())
+
+    @property
+    def ignored(self) -> int:
+        """How many rows can never match."""
+        return int(self.counted.sum()) - int(self.keep.sum())
+
+
+def tables(binding: Binding, batches: Mapping[str, Any]) -> list[pa.Table]:
+    """One table per stream, with the bound columns and types."""
+    unknown = [name for name in batches if name not in binding.query.names]
+    if unknown:
+        raise InputError(f"push: the query has no stream {unknown[0]!r}; it has {', '.join(binding.query.names)}")
+    return [_table(binding.schemas[name], batches.get(name), name) for name in binding.query.names]
+
+
+def as_table(data: Any, stream: str) -> pa.Table:
+    """Arrow data of any kind as a table: a table, a batch, or what speaks Arrow (pandas, Polars, DuckDB)."""
+    if isinstance(data, pa.Table):
+        return data
+    if isinstance(data, pa.RecordBatch):
+        return pa.Table.from_batches([data])
+    try:
+        table = pa.table(data)
+    except (TypeError, ValueError, pa.ArrowInvalid) as error:
+        raise InputError(f"stream {stream!r}: expected an Arrow table or something like it, got {type(data)}") from error
+    return table.drop_columns([c for c in table.column_names if c.startswith("__index_level_")])
+
+
+def _table(schema: pa.Schema, data: Any, stream: str) -> pa.Table:
+    if data is None:
+        return schema.empty_table()
+    table = as_table(data, stream)
+    for field in schema:
+        if table.column_names.count(field.name) != 1:
+            raise InputError(f"stream {stream!r}: this push lacks the column {field.name!r} that earlier ones had")
+        if table.schema.field(field.name).type != field.type:
+            raise InputError(
+                f"stream {stream!r}: column {field.name!r} was {field.type} and is now "
+                f"{table.schema.field(field.name).type}: cast it"
+            )
+    return table.select(schema.names)
+
+
+def rows_of(binding: Binding, stream: int, table: pa.Table, watermark: int, first_rank: int) -> Rows:
+    """Code one stream's rows."""
+    spec, name = binding.query.streams[stream], binding.query.names[stream]
+    n = table.num_rows
+    if binding.domain.kind == "rank":
+        time = np.arange(first_rank, first_rank + n, dtype=np.int64)
+    else:
+        time = times(table[spec.time], binding.domain, f"{name}.{spec.time}")
+        if n and max(abs(int(time.max())), abs(int(time.min()))) >= at.HIGH:
+            raise TimeError(f"stream {name!r}: times in {spec.time!r} lie too far from 1970 for their unit: use a coarser one")
+    counted = time >= watermark
+    keep = counted.copy()
+    for filter_ in spec.where:
+        keep &= passes(filter_, table[filter_.column], name)
+    codes, valid = _codes(binding, stream, table)
+    numbers, present = _numbers(binding, stream, table)
+    keep &= valid & present
+    return Rows(table, time, keep, counted, codes, numbers, _costs(binding, stream, table), _gains(binding, stream, table))
+
+
+def _codes(binding: Binding, stream: int, table: pa.Table) -> tuple[list[np.ndarray], np.ndarray]:
+    codes, keep = [], np.ones(table.num_rows, np.bool_)
+    for d in binding.plan.classes[stream]:
+        if d < 0:
+            continue
+        directory = binding.directories[d]
+        names = directory.columns[stream]
+        where = [f"{binding.query.names[stream]}.{c}" for c in names]
+        code, valid = key_codes([table[c] for c in names], directory.types, where=where, mask=binding.code_mask)
+        codes.append(code.view(np.int64))
+        if valid is not None:
+            keep &= valid
+    return codes, keep
+
+
+def _numbers(binding: Binding, stream: int, table: pa.Table) -> tuple[list[np.ndarray], np.ndarray]:
+    found, keep = [], np.ones(table.num_rows, np.bool_)
+    for number in binding.numbers[stream]:
+        where = f"{binding.query.names[stream]}.{number.column}"
+        if number.domain == "code":
+            code, valid = key_codes([table[number.column]], [number.type], where=[where])
+            bits = code.view(np.int64)
+        else:
+            bits, valid = number_codes(table[number.column], number.type, number.domain, where)  # type: ignore[arg-type]
+        found.append(bits)
+        if valid is not None:
+            keep &= valid
+        if number.refuses_nan:
+            keep &= ~np.isnan(bits.view(np.float64))
+    return found, keep
+
+
+def _costs(binding: Binding, stream: int, table: pa.Table) -> np.ndarray:
+    """Bytes each row is charged when it is kept."""
+    fixed = binding.plan.row_bytes() + 8
+    columns = binding.payload[stream]
+    if not binding.keeps_payload or not columns:
+        return np.full(table.num_rows, fixed, np.int64)
+    payload = np.ceil(PAYLOAD_CHARGE * row_bytes(table, columns)).astype(np.int64)
+    return np.minimum(payload + fixed, LARGEST_COST)
+
+
+def _gains(binding: Binding, stream: int, table: pa.Table) -> np.ndarray:
+    """Each row's factor (or term) in the output value."""
+    value = binding.query.value
+    if value is None:
+        return np.zeros(0)
+    column = dict(value.columns).get(binding.query.names[stream])
+    if column is None:
+        return np.full(table.num_rows, 0.0 if value.combine == "sum" else 1.0)
+    where = f"{binding.query.names[stream]}.{column}"
+    bits, valid = number_codes(table[column], pa.float64(), "float", where)
+    gain = bits.view(np.float64).copy()
+    gain[np.isnan(gain)] = 0.0
+    if valid is not None:
+        gain[~valid] = 0.0
+    return gain
+
+
+class Packed:
+    """The rows of a push, ready to be packed piece by piece in the order in which they are taken."""
+
+    def __init__(self, binding: Binding, rows: list[Rows], bases: list[int]) -> None:
+        self.words = at.R_CODES + binding.plan.links + binding.plan.numbers.shape[1]
+        counts_rows = binding.plan.windows[:, at.LAST_ROWS - at.REACH] > 0
+        chosen = [np.flatnonzero(r.counted if counts_rows[s] else r.keep) for s, r in enumerate(rows)]
+        sizes = [len(c) for c in chosen]
+        self.stream = np.repeat(np.arange(len(rows)), sizes)
+        self.row = np.concatenate([bases[s] + c for s, c in enumerate(chosen)])
+        time = np.concatenate([r.time[c] for r, c in zip(rows, chosen, strict=True)])
+        live = np.concatenate([r.keep[c] for r, c in zip(rows, chosen, strict=True)])
+        cost = np.concatenate([r.cost[c] for r, c in zip(rows, chosen, strict=True)])
+        self.head = np.stack([time, self.stream, live.astype(np.int64), self.row, cost])
+        self.gain = np.concatenate([r.gain[c] if len(r.gain) else r.gain for r, c in zip(rows, chosen, strict=True)])
+        self.codes = _stacked([r.codes for r in rows], chosen, binding.plan.links)
+        self.numbers = _stacked([r.numbers for r in rows], chosen, binding.plan.numbers.shape[1])
+        self.tick = time if binding.query.order == "time" else _running_max(time, sizes)
+        self.order = np.argsort(self.tick, kind="stable")
+        self.slot = np.full(len(time), at.NONE, np.int64)
+
+    def pieces(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """(positions, records) of successive pieces, cut between ticks."""
+        start, n = 0, len(self.order)
+        while start < n:
+            end = min(start + PIECE_ROWS, n)
+            if end < n:
+                last = self.tick[self.order[end]]
+                end = start + int(np.searchsorted(self.tick[self.order[start:]], last, side="left"))
+                if end <= start:
+                    end = start + int(np.searchsorted(self.tick[self.order[start:]], last, side="right"))
+            where = self.order[start:end]
+            records = np.empty(len(where) * self.words, np.int64)
+            pack(records, where, self.tick, self.head, self.gain, self.codes, self.numbers)
+            yield where, records
+            start = end
+
+
+def _stacked(parts: list[list[np.ndarray]], chosen: list[np.ndarray], width: int) -> np.ndarray:
+    """[column, row] over all streams; streams with fewer columns have zeros."""
+    found = np.zeros((width, sum(map(len, chosen))), np.int64)
+    start = 0
+    for arrays, rows in zip(parts, chosen, strict=True):
+        for k, array in enumerate(arrays):
+            found[k, start : start + len(rows)] = array[rows]
+        start += len(rows)
+    return found
+
+
+def _running_max(time: np.ndarray, sizes: list[int]) -> np.ndarray:
+    """For arrival order: each stream keeps its own order, and streams are merged by the latest time seen."""
+    parts = np.split(time, np.cumsum(sizes)[:-1])
+    return np.concatenate([np.maximum.accumulate(p) if len(p) else p for p in parts])

@@ -1,0 +1,1 @@
+"""Kernels: all numba code of windrow, module-level functions with an on-disk cache, and nothing else."""

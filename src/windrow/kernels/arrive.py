@@ -1,0 +1,246 @@
+"""What the drivers share: one group of rows that arrive together, before and after it is probed.
+
+A batch is one block of words too: `r` as integers, `rx` as floats, one record per row in the order in which rows are taken.
+A driver takes it group by group (a group: the rows of one tick, at most GROUP_LIMIT). For each:
+
+    enter   see that there is room, move clock and watermark, expire
+    probe   each row in turn: count or emit its matches, learn from it, admit it      <- the driver's own part
+    leave   shed until every pool is inside its cap
+
+Rows of one group meet each other because each is admitted before the next is probed and nothing is shed in between.
+"""
+
+from typing import Any
+
+from windrow.kernels.chains import key_of, link_at, slot_at, stream_at, take_slot
+from windrow.kernels.estimate import fade, hist_learn, learn_key, learns
+from windrow.kernels.jit import inline, inner
+from windrow.kernels.layout import (
+    ARRIVALS,
+    ARRIVED,
+    BLOCK_CAP,
+    CAP_BYTES,
+    CAP_ROWS,
+    COST,
+    DIR_SIZE,
+    DONE,
+    FAIL_WHEN_FULL,
+    FREE_COUNT,
+    FULL,
+    GAIN_OFF,
+    GROUP_LIMIT,
+    GROW_BLOCKS,
+    GROW_KEYS,
+    GROW_SLOTS,
+    GROWTH,
+    H_FLOAT,
+    HIST_OF_AT,
+    HIST_SIZE,
+    HISTS_AT,
+    IDLE_LIMIT,
+    KEY,
+    KEY_BYTES,
+    KEY_IDLE,
+    KEY_LIVE,
+    LAST_ROWS,
+    NEAR,
+    NONE,
+    POOL,
+    POOL_SIZE,
+    PRUNE,
+    R_CODES,
+    R_COST,
+    R_GAIN,
+    R_ROW,
+    R_SLOT,
+    R_STREAM,
+    R_TICK,
+    R_TIME,
+    RANK,
+    REACH,
+    ROW,
+    SEQ,
+    SINCE,
+    SLOT_CAP,
+    STREAM_BITS,
+    TIME,
+    TOP,
+    VALUE_SUM,
+    WEIGHT,
+)
+from windrow.kernels.memory import Memory
+from windrow.kernels.ordered import used_at
+from windrow.kernels.retain import (
+    admit,
+    any_over,
+    expire,
+    expire_all,
+    move_clock,
+    move_watermark,
+    open_key,
+    shed,
+    turn_away,
+)
+from windrow.kernels.score import ranked, stream_of, touch_all, touch_group
+
+
+@inline
+def row_words(m: Memory) -> int:
+    """Words of an arriving row's record."""
+    return R_CODES + m.links + m.vals
+
+
+@inline
+def group_end(m: Memory, r: Any, start: int, rows: int) -> int:
+    """Where the group that starts at a row ends."""
+    words = row_words(m)
+    last = min(rows, start + GROUP_LIMIT)
+    tick = r[start * words + R_TICK]
+    end = start + 1
+    while end < last and r[end * words + R_TICK] == tick:
+        end += 1
+    return end
+
+
+@inline
+def room(m: Memory, rows: int) -> int:
+    """DONE when a group of rows will fit the block, or what has to grow first."""
+    if m.w[FREE_COUNT] + m.w[SLOT_CAP] - m.w[TOP] < rows:
+        return GROW_SLOTS
+    for d in range(m.dirs):
+        ctl = m.dirs_at + d * DIR_SIZE
+        if m.w[ctl + KEY_IDLE] > m.w[IDLE_LIMIT]:
+            return PRUNE
+        live = m.w[ctl + KEY_LIVE] + rows
+        if live > m.key_cap or 2 * live > m.table_size:
+            return GROW_KEYS
+    for ix in range(m.indexes):
+        if m.w[used_at(m, ix)] + rows >= m.w[BLOCK_CAP]:
+            return GROW_BLOCKS
+    return DONE
+
+
+@inline
+def enter(m: Memory, r: Any, start: int, end: int) -> int:
+    """Begin a group: DONE, or what has to grow first (then nothing has changed)."""
+    need = room(m, end - start)
+    if need != DONE:
+        return need
+    words = row_words(m)
+    for k in range(start, end):
+        move_clock(m, r[k * words + R_TIME], r[k * words + R_STREAM])
+    move_watermark(m)
+    expire_all(m)
+    return DONE
+
+
+@inline
+def leave(m: Memory) -> int:
+    """End a group: shed what does not fit, or say FULL."""
+    if m.w[FAIL_WHEN_FULL] and any_over(m):
+        return FULL
+    shed(m)
+    return DONE
+
+
+@inline
+def pair_fits(m: Memory, mine: int, my_time: int, other: int, time: int) -> int:
+    """1 if two rows lie in each other's windows, 0 if not, -1 if not and older rows of `other` will not either."""
+    gap = my_time - time
+    if gap > 0:  # theirs is the older one: their window decides
+        at = stream_at(m, other)
+        return -1 if gap > m.w[at + REACH] or time < m.w[at + SINCE] else 1
+    at = stream_at(m, mine)
+    if gap < 0:
+        return 0 if -gap > m.w[at + REACH] or my_time < m.w[at + SINCE] else 1
+    near = m.w[at + NEAR] != 0 or m.w[stream_at(m, other) + NEAR] != 0
+    return 1 if near and time >= m.w[stream_at(m, min(mine, other)) + SINCE] else 0
+
+
+@inline
+def count_row(m: Memory, stream: int) -> None:
+    """Count an arrival for windows in rows and for the clock of arrivals."""
+    m.w[ARRIVALS] += 1
+    mine = stream_at(m, stream)
+    m.w[mine + RANK] += 1
+    if m.w[mine + LAST_ROWS] > 0:
+        expire(m, stream)
+
+
+@inline
+def fill(m: Memory, r: Any, rx: Any, at: int) -> int:
+    """A slot with the data of the arriving row at a place, its keys opened, not yet a resident."""
+    slot, stream = take_slot(m), r[at + R_STREAM]
+    record = slot_at(m, slot)
+    m.w[record + TIME] = r[at + R_TIME]
+    m.w[record + ARRIVED] = m.w[SEQ]
+    m.w[record + ROW] = r[at + R_ROW]
+    m.w[record + COST] = (r[at + R_COST] << STREAM_BITS) | stream
+    m.w[SEQ] += 1
+    for link in range(m.links):
+        d = m.w[m.classes_at + stream * m.links + link]
+        if d >= 0:
+            m.w[link_at(m, slot, link) + KEY] = open_key(m, d, r[at + R_CODES + link])
+    for column in range(m.vals):
+        m.w[record + m.vals_off + column] = r[at + R_CODES + m.links + column]
+    if m.rank_off > 0:
+        m.w[record + m.rank_off] = m.w[stream_at(m, stream) + RANK] - 1
+    if m.valued:
+        m.x[record + m.w[GAIN_OFF]] = rx[at + R_GAIN]
+    return slot
+
+
+@inline
+def too_large(m: Memory, slot: int) -> bool:
+    """Whether a row would not fit its pool even alone."""
+    pool = m.pools_at + m.w[stream_at(m, stream_of(m, slot)) + POOL] * POOL_SIZE
+    cost = (m.w[slot_at(m, slot) + COST] >> STREAM_BITS) + m.links * m.w[KEY_BYTES]
+    return cost > m.w[pool + CAP_BYTES] or m.w[pool + CAP_ROWS] < 1
+
+
+@inline
+def learn(m: Memory, r: Any, rx: Any, at: int, slot: int) -> None:
+    """Let the statistics see the arriving row at a place; priorities that rest on it follow."""
+    if not learns(m):
+        return
+    stream = r[at + R_STREAM]
+    gain = rx[at + R_GAIN] if m.valued else 1.0
+    for link in range(m.links):
+        d = m.w[m.classes_at + stream * m.links + link]
+        if d < 0:
+            continue
+        key = key_of(m, slot, link)
+        learn_key(m, d, key, stream, r[at + R_CODES + link], gain)
+        if ranked(m) and not m.by_row:
+            for other in range(m.streams):
+                if other != stream:
+                    touch_group(m, key, other)
+    if m.hists > 0:
+        learn_numbers(m, r, rx, at, gain)
+    if m.x[GROWTH] != 1.0 and fade(m):
+        touch_all(m)
+
+
+@inner
+def learn_numbers(m: Memory, r: Any, rx: Any, at: int, gain: float) -> None:
+    """Let the histograms see an arriving row."""
+    weight = m.x[WEIGHT]
+    if m.valued and not m.w[VALUE_SUM]:
+        weight *= max(gain, 0.0)
+    for column in range(m.vals):
+        hist = m.w[m.w[HIST_OF_AT] + r[at + R_STREAM] * m.vals + column]
+        if hist >= 0:
+            line, place = m.w[HISTS_AT] + hist * HIST_SIZE, at + R_CODES + m.links + column
+            number = rx[place] if m.w[line + H_FLOAT] else float(r[place])
+            hist_learn(m, line, number, weight)
+
+
+@inline
+def settle_row(m: Memory, r: Any, at: int, slot: int) -> None:
+    """Admit a row that has been probed, or turn it away when it is too large for its pool."""
+    if too_large(m, slot):
+        turn_away(m, slot)
+        r[at + R_SLOT] = NONE
+        return
+    admit(m, slot)
+    r[at + R_SLOT] = slot

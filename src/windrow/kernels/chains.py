@@ -1,0 +1,175 @@
+"""Slots and the two kinds of lists through them.
+
+Both lists are sorted by (time, sequence number). In-order rows are appended in O(1); a row that comes out of order walks
+back from the newest end (chain) or on from where the stream's last row went in (age), so a batch
+that is sorted costs one merge step per row it passes.
+"""
+
+
+
+from windrow.kernels.jit import inline
+from windrow.kernels.layout import (
+    COUNT,
+    FREE,
+    FREE_COUNT,
+    HEAD,
+    HINT,
+    KEY,
+    LINK0,
+    LINK_NEWER,
+    LINK_OLDER,
+    LINK_WORDS,
+    NEWER,
+    NEWEST,
+    NONE,
+    OLDER,
+    OLDEST,
+    PER_STREAM,
+    ROW,
+    STREAM_SIZE,
+    TAIL,
+    TIME,
+    TOP,
+)
+from windrow.kernels.memory import Memory
+
+
+@inline
+def slot_at(m: Memory, slot: int) -> int:
+    """Where a slot's record begins."""
+    return m.slots_at + slot * m.slot_words
+
+
+@inline
+def link_at(m: Memory, slot: int, link: int) -> int:
+    """Where a slot's link begins."""
+    return m.slots_at + slot * m.slot_words + LINK0 + link * LINK_WORDS
+
+
+@inline
+def stream_at(m: Memory, stream: int) -> int:
+    """Where a stream's line begins."""
+    return m.streams_at + stream * STREAM_SIZE
+
+
+@inline
+def take_slot(m: Memory) -> int:
+    """A free slot; the caller has made sure that there is one."""
+    slot = m.w[FREE]
+    if slot >= 0:
+        m.w[FREE] = m.w[slot_at(m, slot) + OLDER]
+        m.w[FREE_COUNT] -= 1
+        return slot
+    slot = m.w[TOP]
+    m.w[TOP] += 1
+    return slot
+
+
+@inline
+def free_slot(m: Memory, slot: int) -> None:
+    """Give a slot back; row NONE marks it as empty."""
+    at = slot_at(m, slot)
+    m.w[at + ROW] = NONE
+    m.w[at + OLDER] = m.w[FREE]
+    m.w[FREE] = slot
+    m.w[FREE_COUNT] += 1
+
+
+@inline
+def age_place(m: Memory, mine: int, time: int) -> int:
+    """After which resident of a stream a row of a time goes, or NONE for the front."""
+    left = m.w[mine + NEWEST]
+    if left < 0 or m.w[slot_at(m, left) + TIME] <= time:
+        return left
+    if m.w[mine + HINT] >= 0:
+        left = m.w[mine + HINT]
+    while left >= 0 and m.w[slot_at(m, left) + TIME] > time:
+        left = m.w[slot_at(m, left) + OLDER]
+    if left >= 0:
+        right = m.w[slot_at(m, left) + NEWER]
+        while right >= 0 and m.w[slot_at(m, right) + TIME] <= time:
+            left = right
+            right = m.w[slot_at(m, left) + NEWER]
+    return left
+
+
+@inline
+def age_insert(m: Memory, stream: int, slot: int) -> None:
+    """Put a slot into its stream's age list."""
+    mine, at = stream_at(m, stream), slot_at(m, slot)
+    left = age_place(m, mine, m.w[at + TIME])
+    right = m.w[mine + OLDEST] if left < 0 else m.w[slot_at(m, left) + NEWER]
+    m.w[at + OLDER] = left
+    m.w[at + NEWER] = right
+    if left < 0:
+        m.w[mine + OLDEST] = slot
+    else:
+        m.w[slot_at(m, left) + NEWER] = slot
+    if right < 0:
+        m.w[mine + NEWEST] = slot
+    else:
+        m.w[slot_at(m, right) + OLDER] = slot
+    m.w[mine + HINT] = slot
+
+
+@inline
+def age_remove(m: Memory, stream: int, slot: int) -> None:
+    """Take a slot out of its stream's age list."""
+    mine, at = stream_at(m, stream), slot_at(m, slot)
+    left, right = m.w[at + OLDER], m.w[at + NEWER]
+    if left < 0:
+        m.w[mine + OLDEST] = right
+    else:
+        m.w[slot_at(m, left) + NEWER] = right
+    if right < 0:
+        m.w[mine + NEWEST] = left
+    else:
+        m.w[slot_at(m, right) + OLDER] = left
+    if m.w[mine + HINT] == slot:
+        m.w[mine + HINT] = left if left >= 0 else right
+
+
+@inline
+def chain_insert(m: Memory, record: int, stream: int, slot: int, link: int) -> None:
+    """Put a slot into the chain of its key, whose record is given; its link names the key already."""
+    mine = record + PER_STREAM * stream
+    at = link_at(m, slot, link)
+    time = m.w[slot_at(m, slot) + TIME]
+    left = m.w[mine + TAIL]
+    while left >= 0 and m.w[slot_at(m, left) + TIME] > time:
+        left = m.w[link_at(m, left, link) + LINK_OLDER]
+    right = m.w[mine + HEAD] if left < 0 else m.w[link_at(m, left, link) + LINK_NEWER]
+    m.w[at + LINK_OLDER] = left
+    m.w[at + LINK_NEWER] = right
+    if left < 0:
+        m.w[mine + HEAD] = slot
+    else:
+        m.w[link_at(m, left, link) + LINK_NEWER] = slot
+    if right < 0:
+        m.w[mine + TAIL] = slot
+    else:
+        m.w[link_at(m, right, link) + LINK_OLDER] = slot
+    m.w[mine + COUNT] += 1
+
+
+@inline
+def chain_remove(m: Memory, record: int, stream: int, slot: int, link: int) -> None:
+    """Take a slot out of the chain of its key."""
+    mine = record + PER_STREAM * stream
+    at = link_at(m, slot, link)
+    left, right = m.w[at + LINK_OLDER], m.w[at + LINK_NEWER]
+    if left < 0:
+        m.w[mine + HEAD] = right
+    else:
+        m.w[link_at(m, left, link) + LINK_NEWER] = right
+    if right < 0:
+        m.w[mine + TAIL] = left
+    else:
+        m.w[link_at(m, right, link) + LINK_OLDER] = left
+    m.w[mine + COUNT] -= 1
+
+
+@inline
+def key_of(m: Memory, slot: int, link: int) -> int:
+    """The key number that a slot's link names."""
+    return m.w[link_at(m, slot, link) + KEY]

@@ -1,0 +1,268 @@
+"""What statistics learn from arrivals: frequencies by key, mass by range, time that rows are held.
+
+Frequencies stand in the key's record whatever the statistic: a new key starts from the oracle's table or the sketch
+(or zero), and each arrival adds its weight. Decay never touches old counts: the weight of an arrival grows instead,
+by 2 ** (1 / half-life) per arrival, and all counts are scaled down together before it overflows.
+"""
+
+
+import numpy as np
+
+from windrow.kernels.directory import key_at
+from windrow.kernels.hashing import mix64
+from windrow.kernels.jit import inline, inner
+from windrow.kernels.layout import (
+    BINS,
+    DIR_SIZE,
+    FREQ,
+    GROWTH,
+    H_LOW,
+    H_STEP,
+    H_TOTAL,
+    H_TREE,
+    HIST_SIZE,
+    HISTS_AT,
+    KEY_TOP,
+    LIFE_AT,
+    LIFE_BINS,
+    MEANS_AT,
+    ORACLE_AT,
+    ORACLE_START_AT,
+    PER_STREAM,
+    SKETCH_AT,
+    SKETCH_DEPTH,
+    SKETCH_WIDTH,
+    STAT_NONE,
+    STAT_ORACLE,
+    STAT_SKETCH,
+    WEIGHT,
+)
+from windrow.kernels.memory import Memory
+
+
+@inline
+def freq_at(record: int, stream: int) -> int:
+    """Where a key's frequency on a stream stands."""
+    return record + PER_STREAM * stream + FREQ
+
+
+@inline
+def worth_at(m: Memory, record: int, stream: int) -> int:
+    """Where a key's frequency weighted by output value stands."""
+    return record + 1 + PER_STREAM * m.streams + stream
+
+
+@inner
+def oracle_line(m: Memory, d: int, code: int) -> int:
+    """Where the oracle's line for a code begins (code, counts, worths), or -1."""
+    words = 1 + 2 * m.streams
+    low, end = m.w[m.w[ORACLE_START_AT] + d], m.w[m.w[ORACLE_START_AT] + d + 1]
+    high = end
+    while low < high:
+        mid = (low + high) >> 1
+        if m.w[m.w[ORACLE_AT] + mid * words] < code:
+            low = mid + 1
+        else:
+            high = mid
+    at = m.w[ORACLE_AT] + low * words
+    if low < end and m.w[at] == code:
+        return at
+    return -1
+
+
+@inner
+def sketch_cell(m: Memory, d: int, stream: int, what: int, k: int, code: int) -> int:
+    """Where the k-th counter of a code stands; what: 0 count, 1 worth."""
+    worths = 2 if m.valued else 1
+    word = mix64(np.uint64(code) + np.uint64(k + 1) * np.uint64(0x9E3779B97F4A7C15))
+    line = ((d * m.streams + stream) * worths + what) * m.w[SKETCH_DEPTH] + k
+    return m.w[SKETCH_AT] + line * m.w[SKETCH_WIDTH] + np.int64(word % np.uint64(m.w[SKETCH_WIDTH]))
+
+
+@inner
+def sketch_read(m: Memory, d: int, stream: int, what: int, code: int) -> float:
+    """The sketch's estimate: the least of its counters for a code."""
+    least = np.inf
+    for k in range(m.w[SKETCH_DEPTH]):
+        least = min(least, m.x[sketch_cell(m, d, stream, what, k, code)])
+    return least
+
+
+@inner
+def sketch_add(m: Memory, d: int, stream: int, what: int, code: int, weight: float) -> float:
+    """Add to the sketch, conservatively (only counters below the new estimate rise); the new estimate."""
+    total = sketch_read(m, d, stream, what, code) + weight
+    for k in range(m.w[SKETCH_DEPTH]):
+        at = sketch_cell(m, d, stream, what, k, code)
+        if m.x[at] < total:
+            m.x[at] = total
+    return total
+
+
+@inline
+def start_key(m: Memory, d: int, key: int, code: int) -> None:
+    """First frequencies of a new key (its record is zero)."""
+    kind = m.statistic
+    if kind != STAT_ORACLE and kind != STAT_SKETCH:
+        return
+    record, streams = key_at(m, d, key), m.streams
+    line = oracle_line(m, d, code) if kind == STAT_ORACLE else -1
+    for stream in range(streams):
+        if line >= 0:
+            m.x[freq_at(record, stream)] = m.x[line + 1 + stream]
+            if m.valued:
+                m.x[worth_at(m, record, stream)] = m.x[line + 1 + streams + stream]
+        elif kind == STAT_SKETCH:
+            m.x[freq_at(record, stream)] = sketch_read(m, d, stream, 0, code)
+            if m.valued:
+                m.x[worth_at(m, record, stream)] = sketch_read(m, d, stream, 1, code)
+
+
+@inline
+def learn_key(m: Memory, d: int, key: int, stream: int, code: int, gain: float) -> None:
+    """Count an arrival of a stream under a key."""
+    record, weight = key_at(m, d, key), m.x[WEIGHT]
+    if m.statistic == STAT_SKETCH:
+        m.x[freq_at(record, stream)] = sketch_add(m, d, stream, 0, code, weight)
+        if m.valued:
+            m.x[worth_at(m, record, stream)] = sketch_add(m, d, stream, 1, code, weight * gain)
+    else:
+        m.x[freq_at(record, stream)] += weight
+        if m.valued:
+            m.x[worth_at(m, record, stream)] += weight * gain
+    if m.streams > 2:
+        mean = m.w[MEANS_AT] + (d * m.streams + stream) * 2
+        m.x[mean] = min(m.x[mean] + 1.0, 1024.0)
+        m.x[mean + 1] += (m.x[freq_at(record, stream)] - m.x[mean + 1]) / m.x[mean]
+
+
+@inner
+def fade(m: Memory) -> bool:
+    """Let the past weigh less after one arrival; True when all counts were scaled down."""
+    m.x[WEIGHT] *= m.x[GROWTH]
+    if m.x[WEIGHT] < 1e100:
+        return False
+    m.x[WEIGHT] *= 1e-100
+    for d in range(m.dirs):
+        for key in range(m.w[m.dirs_at + d * DIR_SIZE + KEY_TOP]):
+            record = key_at(m, d, key)
+            for stream in range(m.streams):
+                m.x[freq_at(record, stream)] *= 1e-100
+                if m.valued:
+                    m.x[worth_at(m, record, stream)] *= 1e-100
+                m.x[m.w[MEANS_AT] + (d * m.streams + stream) * 2 + 1] *= 1e-100
+    worths = 2 if m.valued else 1
+    for k in range(m.dirs * m.streams * worths * m.w[SKETCH_DEPTH] * m.w[SKETCH_WIDTH]):
+        m.x[m.w[SKETCH_AT] + k] *= 1e-100
+    for hist in range(m.hists):
+        line = m.w[HISTS_AT] + hist * HIST_SIZE
+        m.x[line + H_TOTAL] *= 1e-100
+        for k in range(BINS + 1):
+            m.x[line + H_TREE + k] *= 1e-100
+    return True
+
+
+@inner
+def hist_put(m: Memory, line: int, at: int, weight: float) -> None:
+    """Add to a bin (Fenwick tree)."""
+    at += 1
+    while at <= BINS:
+        m.x[line + H_TREE + at] += weight
+        at += at & -at
+
+
+@inner
+def hist_sum(m: Memory, line: int, upto: int) -> float:
+    """Mass of the first `upto` bins."""
+    total = 0.0
+    while upto > 0:
+        total += m.x[line + H_TREE + upto]
+        upto -= upto & -upto
+    return total
+
+
+@inner
+def hist_widen(m: Memory, line: int, downward: bool) -> None:
+    """Double the range of a histogram, upwards or downwards, by joining bins two by two."""
+    plain = np.empty(BINS)
+    for k in range(BINS):
+        plain[k] = hist_sum(m, line, k + 1) - hist_sum(m, line, k)
+    start = 0
+    if downward:
+        m.x[line + H_LOW] -= BINS * m.x[line + H_STEP]
+        start = BINS // 2
+    m.x[line + H_STEP] *= 2.0
+    for k in range(BINS + 1):
+        m.x[line + H_TREE + k] = 0.0
+    for k in range(BINS):
+        if plain[k] > 0.0:
+            hist_put(m, line, start + k // 2, plain[k])
+
+
+@inner
+def hist_learn(m: Memory, line: int, value: float, weight: float) -> None:
+    """Count one value."""
+    if not abs(value) < 1e300:
+        return
+    if m.x[line + H_STEP] == 0.0:
+        m.x[line + H_STEP] = max(abs(value) * 1e-6, 1e-6)
+        m.x[line + H_LOW] = value - m.x[line + H_STEP] * (BINS // 2)
+    while value < m.x[line + H_LOW]:
+        hist_widen(m, line, True)
+    while value >= m.x[line + H_LOW] + BINS * m.x[line + H_STEP]:
+        hist_widen(m, line, False)
+    at = int((value - m.x[line + H_LOW]) / m.x[line + H_STEP])
+    hist_put(m, line, min(max(at, 0), BINS - 1), weight)
+    m.x[line + H_TOTAL] += weight
+
+
+@inner
+def hist_below(m: Memory, line: int, value: float) -> float:
+    """Mass below a value; the bin it falls into is taken as even."""
+    at = (value - m.x[line + H_LOW]) / m.x[line + H_STEP]
+    at = min(max(at, 0.0), float(BINS))
+    whole = int(at)
+    below = hist_sum(m, line, whole)
+    if whole >= BINS:
+        return below
+    return below + (at - whole) * (hist_sum(m, line, whole + 1) - below)
+
+
+@inner
+def hist_share(m: Memory, line: int, low: float, high: float) -> float:
+    """Share of the mass in [low, high]; 1 while nothing is known."""
+    if not m.x[line + H_TOTAL] > 0.0:
+        return 1.0
+    return max((hist_below(m, line, high) - hist_below(m, line, low)) / m.x[line + H_TOTAL], 0.0)
+
+
+@inner
+def life_line(m: Memory, stream: int, score: float) -> int:
+    """Where what is known of rows of such a score stands: departures seen, mean time held. Bins are powers of two."""
+    at = 0
+    if score > 0.0:
+        at = min(max(int(np.floor(np.log2(score))) + LIFE_BINS // 2, 0), LIFE_BINS - 1)
+    return m.w[LIFE_AT] + (stream * LIFE_BINS + at) * 2
+
+
+@inner
+def life_learn(m: Memory, stream: int, score: float, held: float) -> None:
+    """Remember how long a row of such a score was held."""
+    line = life_line(m, stream, score)
+    m.x[line] = min(m.x[line] + 1.0, 1024.0)
+    m.x[line + 1] += (held - m.x[line + 1]) / m.x[line]
+
+
+@inner
+def life_expected(m: Memory, stream: int, score: float, most: float) -> float:
+    """How long a row of such a score is expected to be held; the whole window while little is known."""
+    line = life_line(m, stream, score)
+    if m.x[line] < 8.0:
+        return most
+    return min(m.x[line + 1], most)
+
+
+@inline
+def learns(m: Memory) -> bool:
+    """Whether arrivals teach the statistic anything."""
+    return m.statistic != STAT_NONE and m.statistic != STAT_ORACLE

@@ -1,0 +1,104 @@
+"""How one shard's memory is laid out: one block of 64-bit words, which every kernel works on.
+
+Kernels get the block twice, as integers `w` and as floats `x` (two views of the same bytes). One block instead of many arrays
+keeps calls cheap and makes a snapshot a copy. It begins with single words (named below), then come tables whose size
+the query fixes, then the parts that grow:
+
+    slots    one record per resident or free place: time, sequence number, payload row, cost and stream, its
+             neighbours in the age list, and per directory its key and its neighbours in the key's chain
+    keys     per directory: a table of key numbers by hash, and one record per key: code, then per stream
+             head, tail and length of the chain and how often the key arrives
+    trees    per pool: a tournament over leaves (see tournament.py)
+    blocks   per ordered index: sorted blocks of numbers (see ordered.py)
+
+Two kinds of lists run through the slots, both doubly linked and sorted by (time, sequence number):
+
+    age      all residents of a stream, oldest first   -> expiry, FIFO, scans
+    chain    residents of one stream with one key      -> probes, the oldest row of a key
+
+Invariant: a slot is in its stream's age list exactly when it is in one chain per directory, in one leaf of a
+tournament (or the dense list of RAND) and in every ordered index of its stream.
+"""
+
+from itertools import count
+
+from windrow.kernels.rules import FIFO, LIFE, LIFE_EXPECTED, PROB, RAND
+
+__all__ = ["FIFO", "LIFE", "LIFE_EXPECTED", "PROB", "RAND"]
+
+NONE = -1
+LOW = -(2**62)  # "no time seen yet"; far enough from the ends of int64 that durations can be added
+HIGH = 2**62
+
+# single words
+_next = count()
+# what changes with every row
+SEQ, MATCHED, RANDOM, CLOCK, WATERMARK, CURSOR, ARRIVALS = (next(_next) for _ in range(7))
+PEAK_ROWS, PEAK_BYTES, FREE, FREE_COUNT, TOP, ROUTED = (next(_next) for _ in range(6))
+WEIGHT, VALUE = (next(_next) for _ in range(2))  # floats
+# switches
+RULE, BY_ROW, STATISTIC, KEEP_IDLE, EMIT, FAIL_WHEN_FULL, HAS_VALUE, VALUE_SUM = (next(_next) for _ in range(8))
+SEED, KEY_BYTES, IDLE_LIMIT, DRIFTING = (next(_next) for _ in range(4))
+GROWTH, SAMPLE_SHARE, SAMPLE_WEIGHT = (next(_next) for _ in range(3))  # floats
+# sizes
+STREAMS, POOLS, DIRS, LINKS, VALS, PREDS, INDEXES, HISTS, SKETCH_DEPTH, SKETCH_WIDTH, ORACLE_ROWS = (
+    next(_next) for _ in range(11)
+)
+SLOT_CAP, SLOT_WORDS, KEY_CAP, KEY_WORDS, TABLE_SIZE, LEAVES, LEAF_WORDS, BLOCK_CAP = (next(_next) for _ in range(8))
+# where in a slot the fields begin that not every query has
+VALS_OFF, RANK_OFF, GAIN_OFF, SCORE_OFF, PLACE_OFF = (next(_next) for _ in range(5))
+# where the tables and parts begin
+STREAMS_AT, POOLS_AT, DIRS_AT, CLASSES_AT, POSITION_AT, ORDER_AT, ACCESS_AT, CHECKS_AT = (next(_next) for _ in range(8))
+PREDS_AT, TALLY_AT, HIST_OF_AT, HISTS_AT, MEANS_AT, LIFE_AT, SAMPLE_AT, INDEXES_AT = (next(_next) for _ in range(8))
+SKETCH_AT, ORACLE_AT, ORACLE_START_AT = (next(_next) for _ in range(3))
+SLOTS_AT, DENSE_AT, TABLES_AT, KEYS_AT, WINS_AT, FAILS_AT, LEAVES_AT, ORDERS_AT, BLOCKS_AT = (
+    next(_next) for _ in range(9)
+)
+HEAD_SIZE = next(_next)
+
+# a stream's line: counters, then its window and pool
+(
+    EXPIRED, SHED, ROWS, BYTES, OLDEST, NEWEST, HINT, LAST_TIME, RANK,
+    REACH, SINCE, NEAR, LAST_ROWS, LATENESS, PATIENCE, POOL, OFFSET, STREAM_SIZE,
+) = range(18)  # fmt: skip
+# a pool's line
+USED_ROWS, USED_BYTES, CAP_ROWS, CAP_BYTES, WIDTH, POOL_SIZE = range(6)
+# a directory's line
+KEY_FREE, KEY_TOP, KEY_LIVE, KEY_IDLE, DIR_SIZE = range(5)
+# a slot's record; a link's three words
+TIME, ARRIVED, ROW, COST, OLDER, NEWER, LINK0 = range(7)
+KEY, LINK_OLDER, LINK_NEWER, LINK_WORDS = range(4)
+STREAM_BITS = 8  # the low bits of COST name the stream
+STREAM_MASK = (1 << STREAM_BITS) - 1
+# a key's record: the code, four words per stream, then (with output values) one worth per stream
+CODE = 0
+HEAD, TAIL, COUNT, FREQ, PER_STREAM = 1, 2, 3, 4, 4
+# a leaf's record; drifting leaves have all four words
+BASE, TIE, SLOPE, TURN = range(4)
+# an ordered index's line; a block's record: count, numbers, slots
+X_STREAM, X_COLUMN, X_FLOAT, X_USED, INDEX_SIZE = range(5)
+BLOCK = 128
+B_COUNT, B_NUMBER, B_SLOT, BLOCK_WORDS = 0, 1, 1 + BLOCK, 1 + 2 * BLOCK
+# a predicate's line
+P_KIND, P_LEFT, P_RIGHT, P_LEFT_COL, P_RIGHT_COL, P_FLOAT, P_WIDTH, P_LIMIT, P_DIMS, PRED_SIZE = range(10)
+P_EQUAL, P_BAND, P_DISTANCE, P_LT, P_LE, P_GT, P_GE, P_NE = range(8)
+SCAN, HASH, RANGE = range(3)
+ACCESS_SIZE = 3  # kind, which, binder
+INDEX_STRIDE = 1024  # an access by range names (index, predicate) in one number
+# a histogram's line: low end, width of a bin, total, whether it holds floats, then a Fenwick tree
+H_LOW, H_STEP, H_TOTAL, H_FLOAT, H_TREE = range(5)
+BINS = 1024
+HIST_SIZE = H_TREE + BINS + 1
+LIFE_BINS = 128
+
+# an arriving row's record in a batch: then codes (one per link), then numbers
+R_TICK, R_TIME, R_STREAM, R_LIVE, R_ROW, R_COST, R_GAIN, R_SLOT, R_CODES = range(9)
+
+# statistics
+STAT_NONE, STAT_ORACLE, STAT_RUNNING, STAT_SKETCH = range(4)
+# what a driver says when it comes back
+DONE, GROW_SLOTS, GROW_KEYS, GROW_BLOCKS, PRUNE, FULL, PAUSE = range(7)
+
+GROUP_LIMIT = 4096  # rows of one instant that arrive together, at most
+OUT_PAUSE = 1 << 20  # matches after which a driver comes back
+GROUPS = 32  # random groups of keys from which the interval of recall is estimated

@@ -1,0 +1,347 @@
+"""The driver of n streams and any predicates.
+
+An arriving row visits the other streams in its probe order. At each depth it draws candidates through the best access
+that what is bound so far allows (a chain of equal keys, a range of an ordered index, or all residents), tests
+windows against every bound row and the predicates that close there, and goes deeper:
+
+    arriving a ── depth 0: stream B by key ── depth 1: stream C by range ── emit (a, b, c)
+
+Windows are tested pair by pair, which is the same as testing each row against the latest of the match.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from windrow.kernels.arrive import (
+    count_row,
+    enter,
+    fill,
+    group_end,
+    learn,
+    leave,
+    pair_fits,
+    row_words,
+    settle_row,
+)
+from windrow.kernels.chains import key_of, link_at, slot_at, stream_at
+from windrow.kernels.directory import key_at
+from windrow.kernels.jit import entry, inner
+from windrow.kernels.layout import (
+    ACCESS_AT,
+    ACCESS_SIZE,
+    B_COUNT,
+    B_NUMBER,
+    B_SLOT,
+    CHECKS_AT,
+    CURSOR,
+    DONE,
+    EMIT,
+    GAIN_OFF,
+    HASH,
+    INDEX_STRIDE,
+    LINK_OLDER,
+    MATCHED,
+    NEWEST,
+    NONE,
+    OLDER,
+    ORDER_AT,
+    OUT_PAUSE,
+    P_BAND,
+    P_DIMS,
+    P_DISTANCE,
+    P_EQUAL,
+    P_FLOAT,
+    P_GE,
+    P_GT,
+    P_KIND,
+    P_LE,
+    P_LEFT,
+    P_LEFT_COL,
+    P_LIMIT,
+    P_LT,
+    P_RIGHT,
+    P_RIGHT_COL,
+    P_WIDTH,
+    PAUSE,
+    PER_STREAM,
+    POSITION_AT,
+    PRED_SIZE,
+    PREDS_AT,
+    R_CODES,
+    R_LIVE,
+    R_SLOT,
+    R_STREAM,
+    RANGE,
+    ROW,
+    SCAN,
+    TAIL,
+    TALLY_AT,
+    TIME,
+    VALUE,
+    VALUE_SUM,
+)
+from windrow.kernels.memory import Memory, bare_floats, bare_ints, memory_of
+from windrow.kernels.ordered import block_at, ordered_bits, seek, used_at
+from windrow.kernels.pair import widen
+from windrow.kernels.sample import tally_sample
+from windrow.kernels.score import stream_of
+
+# per depth: the candidate to come (slot, or place in the order of blocks), the place in the block, the range's upper end
+NEXT, IN_BLOCK, UPPER, CURSOR_SIZE = range(4)
+MIN64, MAX64 = -9223372036854775808, 9223372036854775807
+
+
+@inner
+def number_at(m: Memory, slot: int, column: int) -> int:
+    """Where a slot's number of a value column stands."""
+    return slot_at(m, slot) + m.vals_off + column
+
+
+@inner
+def distance_holds(m: Memory, pred: int, a: int, b: int) -> bool:
+    """Whether two rows lie within the Euclidean limit."""
+    total = 0.0
+    left, right = number_at(m, a, m.w[pred + P_LEFT_COL]), number_at(m, b, m.w[pred + P_RIGHT_COL])
+    for dim in range(m.w[pred + P_DIMS]):
+        gap = m.x[left + dim] - m.x[right + dim]
+        total += gap * gap
+    return np.sqrt(total) <= m.x[pred + P_LIMIT]
+
+
+@inner
+def band_holds(m: Memory, pred: int, left: int, right: int) -> bool:
+    """Whether the numbers at two places lie within the band's width."""
+    if m.w[pred + P_FLOAT]:
+        return abs(m.x[left] - m.x[right]) <= m.x[pred + P_LIMIT]
+    low, high = min(m.w[left], m.w[right]), max(m.w[left], m.w[right])
+    return np.uint64(high) - np.uint64(low) <= np.uint64(m.w[pred + P_WIDTH])
+
+
+@inner
+def holds(m: Memory, pred: int, a: int, b: int) -> bool:
+    """Whether a predicate holds between a row of its left and a row of its right stream."""
+    kind = m.w[pred + P_KIND]
+    if kind == P_EQUAL:
+        d = m.w[pred + P_LEFT_COL]
+        left = m.w[m.w[POSITION_AT] + m.w[pred + P_LEFT] * m.dirs + d]
+        right = m.w[m.w[POSITION_AT] + m.w[pred + P_RIGHT] * m.dirs + d]
+        return key_of(m, a, left) == key_of(m, b, right)
+    if kind == P_DISTANCE:
+        return distance_holds(m, pred, a, b)
+    at_left, at_right = number_at(m, a, m.w[pred + P_LEFT_COL]), number_at(m, b, m.w[pred + P_RIGHT_COL])
+    if kind == P_BAND:
+        return band_holds(m, pred, at_left, at_right)
+    p, q = m.w[at_left], m.w[at_right]
+    if m.w[pred + P_FLOAT]:
+        p, q = ordered_bits(p), ordered_bits(q)
+    if kind == P_LT:
+        return p < q
+    if kind == P_LE:
+        return p <= q
+    if kind == P_GT:
+        return p > q
+    if kind == P_GE:
+        return p >= q
+    return p != q
+
+
+@inner
+def float_code(number: float) -> int:
+    """The ordered code of a computed float."""
+    scratch = np.empty(1, np.float64)
+    scratch[0] = number
+    return ordered_bits(scratch.view(np.int64)[0])
+
+
+@inner
+def partner_codes(m: Memory, pred: int, bound: int, bound_is_left: bool) -> tuple[int, int]:
+    """The range of ordered numbers in which partners of a bound row lie (it may be a little too wide)."""
+    column = m.w[pred + P_LEFT_COL] if bound_is_left else m.w[pred + P_RIGHT_COL]
+    at = number_at(m, bound, column)
+    kind = m.w[pred + P_KIND]
+    if kind == P_BAND or kind == P_DISTANCE:
+        if m.w[pred + P_FLOAT]:
+            if np.isnan(m.x[at]):
+                return 1, 0
+            # differences are rounded: widen by more than rounding can do
+            reach = m.x[pred + P_LIMIT] + (abs(m.x[at]) + m.x[pred + P_LIMIT]) * 4.5e-16 + 5e-324
+            return float_code(m.x[at] - reach), float_code(m.x[at] + reach)
+        width = m.w[pred + P_WIDTH]
+        low = m.w[at] - width if m.w[at] >= MIN64 + width else MIN64
+        high = m.w[at] + width if m.w[at] <= MAX64 - width else MAX64
+        return low, high
+    code = ordered_bits(m.w[at]) if m.w[pred + P_FLOAT] else m.w[at]
+    strict = kind == P_LT or kind == P_GT
+    if (kind == P_LT or kind == P_LE) == bound_is_left:
+        return (1, 0) if strict and code == MAX64 else (code + strict, MAX64)
+    return (1, 0) if strict and code == MIN64 else (MIN64, code - strict)
+
+
+@inner
+def order_of(m: Memory, me: int, depth: int) -> int:
+    """The stream that an arriving row of a stream visits at a depth."""
+    return m.w[m.w[ORDER_AT] + me * (m.streams - 1) + depth]
+
+
+@inner
+def access_at(m: Memory, me: int, depth: int) -> int:
+    """Where the access of a depth stands: kind, which, binder."""
+    return m.w[ACCESS_AT] + (me * (m.streams - 1) + depth) * ACCESS_SIZE
+
+
+@inner
+def open_depth(m: Memory, me: int, depth: int, bound: Any, cur: Any) -> None:
+    """Place the cursor of a depth before its first candidate."""
+    stream, access = order_of(m, me, depth), access_at(m, me, depth)
+    kind, which, binder = m.w[access], m.w[access + 1], m.w[access + 2]
+    m.w[m.w[TALLY_AT] + (me * m.streams + stream) * 2] += 1
+    if kind == HASH:
+        key = key_of(m, bound[binder], m.w[m.w[POSITION_AT] + binder * m.dirs + which])
+        cur[depth, NEXT] = m.w[key_at(m, which, key) + PER_STREAM * stream + TAIL]
+    elif kind == SCAN:
+        cur[depth, NEXT] = m.w[stream_at(m, stream) + NEWEST]
+    else:
+        pred = m.w[PREDS_AT] + (which % INDEX_STRIDE) * PRED_SIZE
+        low, high = partner_codes(m, pred, bound[binder], m.w[pred + P_LEFT] == binder)
+        cur[depth, UPPER] = high
+        cur[depth, NEXT], cur[depth, IN_BLOCK] = seek(m, which // INDEX_STRIDE, low)
+        if low > high:
+            cur[depth, NEXT] = MAX64
+
+
+@inner
+def next_in_range(m: Memory, ix: int, cur: Any, depth: int) -> int:
+    """The next candidate of a range of an ordered index, or NONE."""
+    place, here = cur[depth, NEXT], cur[depth, IN_BLOCK]
+    if place >= m.w[used_at(m, ix)]:
+        return NONE
+    at = block_at(m, ix, place)
+    if m.w[at + B_NUMBER + here] > cur[depth, UPPER]:
+        return NONE
+    if here + 1 < m.w[at + B_COUNT]:
+        cur[depth, IN_BLOCK] = here + 1
+    else:
+        cur[depth, NEXT] = place + 1
+        cur[depth, IN_BLOCK] = 0
+    return m.w[at + B_SLOT + here]
+
+
+@inner
+def next_candidate(m: Memory, me: int, depth: int, cur: Any) -> int:
+    """The next candidate of a depth, or NONE."""
+    access = access_at(m, me, depth)
+    kind, which = m.w[access], m.w[access + 1]
+    if kind == RANGE:
+        return next_in_range(m, which // INDEX_STRIDE, cur, depth)
+    slot = cur[depth, NEXT]
+    if slot >= 0:
+        if kind == HASH:
+            link = m.w[m.w[POSITION_AT] + order_of(m, me, depth) * m.dirs + which]
+            cur[depth, NEXT] = m.w[link_at(m, slot, link) + LINK_OLDER]
+        else:
+            cur[depth, NEXT] = m.w[slot_at(m, slot) + OLDER]
+    return slot
+
+
+@inner
+def passes(m: Memory, me: int, depth: int, bound: Any, cur: Any, slot: int) -> bool:
+    """Whether a candidate fits the windows of the bound rows and the predicates that close at this depth."""
+    stream, time = order_of(m, me, depth), m.w[slot_at(m, slot) + TIME]
+    for k in range(depth + 1):
+        other = me if k == 0 else order_of(m, me, k - 1)
+        fits = pair_fits(m, other, m.w[slot_at(m, bound[other]) + TIME], stream, time)
+        if fits < 0 and m.w[access_at(m, me, depth)] != RANGE:
+            cur[depth, NEXT] = NONE  # candidates come newest first: the rest is older still
+        if fits <= 0:
+            return False
+    checks = m.w[CHECKS_AT] + (me * (m.streams - 1) + depth) * (m.preds + 1)
+    while m.w[checks] >= 0:
+        pred = m.w[PREDS_AT] + m.w[checks] * PRED_SIZE
+        left, right = m.w[pred + P_LEFT], m.w[pred + P_RIGHT]
+        a = slot if left == stream else bound[left]
+        b = slot if right == stream else bound[right]
+        if not holds(m, pred, a, b):
+            return False
+        checks += 1
+    return True
+
+
+@inner
+def add_value(m: Memory, bound: Any) -> None:
+    """Add the output value of a match."""
+    total = 0.0 if m.w[VALUE_SUM] else 1.0
+    for slot in bound:
+        gain = m.x[slot_at(m, slot) + m.w[GAIN_OFF]]
+        total = total + gain if m.w[VALUE_SUM] else total * gain
+    m.x[VALUE] += total
+
+
+@inner
+def probe_many(m: Memory, slot: int, bound: Any, cur: Any, out: Any, sent: int) -> tuple[Any, int, int]:
+    """All matches of one arriving row: the matches, how many are in `out`, and how many were found."""
+    me = stream_of(m, slot)
+    bound[me] = slot
+    found, depth, last = 0, 0, m.streams - 2
+    open_depth(m, me, 0, bound, cur)
+    while depth >= 0:
+        there = next_candidate(m, me, depth, cur)
+        if there < 0:
+            depth -= 1
+            continue
+        if not passes(m, me, depth, bound, cur, there):
+            continue
+        stream = order_of(m, me, depth)
+        bound[stream] = there
+        m.w[m.w[TALLY_AT] + (me * m.streams + stream) * 2 + 1] += 1
+        if depth < last:
+            depth += 1
+            open_depth(m, me, depth, bound, cur)
+            continue
+        found += 1
+        if m.valued:
+            add_value(m, bound)
+        if m.w[EMIT]:
+            if sent == out.shape[1]:
+                out = widen(out, sent + 1)
+            for k in range(m.streams):
+                out[k, sent] = m.w[slot_at(m, bound[k]) + ROW]
+            sent += 1
+    return out, sent, found
+
+
+@entry
+def drive_many(block: Any, batch: Any, out: Any) -> tuple[int, Any, int]:
+    """Take the batch from the cursor on; what stopped it, the matches as payload rows, and how many."""
+    m, r, rx = memory_of(block), bare_ints(batch), bare_floats(batch)
+    bound = np.empty(m.streams, np.int64)
+    cur = np.zeros((m.streams, CURSOR_SIZE), np.int64)
+    sent, status, i = 0, DONE, m.w[CURSOR]
+    words = row_words(m)
+    rows = r.shape[0] // words
+    while i < rows:
+        end = group_end(m, r, i, rows)
+        status = enter(m, r, i, end)
+        if status != DONE:
+            break
+        for k in range(i, end):
+            at = k * words
+            count_row(m, r[at + R_STREAM])
+            if r[at + R_LIVE] == 0:
+                r[at + R_SLOT] = NONE
+                continue
+            slot = fill(m, r, rx, at)
+            out, sent, found = probe_many(m, slot, bound, cur, out, sent)
+            m.w[MATCHED] += found
+            tally_sample(m, r[at + R_CODES], found)
+            learn(m, r, rx, at, slot)
+            settle_row(m, r, at, slot)
+        i = end
+        m.w[CURSOR] = i
+        status = leave(m)
+        if status != DONE:
+            break
+        if sent >= OUT_PAUSE and i < rows:
+            status = PAUSE
+            break
+    return status, out, sent

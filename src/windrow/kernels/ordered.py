@@ -1,0 +1,161 @@
+"""Ordered indexes: residents of a stream sorted by a number, for band and comparison predicates.
+
+Sorted blocks of at most BLOCK pairs (number, slot), and the blocks themselves in order:
+
+    order ->  [b3]      [b0]         [b7]      | free: [b1] [b2] ...
+               1 4 4     5 8 9 12     30 31
+
+insert and remove: two binary searches and a shift inside one block; a full block splits, an empty one is given back.
+A range scan starts with the same two searches and then reads sequentially. Pairs are sorted by (number, slot), so that
+equal numbers do not slow removal.
+"""
+
+
+
+from windrow.kernels.jit import inline, inner
+from windrow.kernels.layout import (
+    B_COUNT,
+    B_NUMBER,
+    B_SLOT,
+    BLOCK,
+    BLOCK_CAP,
+    BLOCK_WORDS,
+    BLOCKS_AT,
+    INDEX_SIZE,
+    INDEXES_AT,
+    ORDERS_AT,
+    X_USED,
+)
+from windrow.kernels.memory import Memory
+
+
+@inline
+def block_at(m: Memory, ix: int, place: int) -> int:
+    """Where the record of the block begins that stands at a place of the order."""
+    block = m.w[m.w[ORDERS_AT] + ix * m.w[BLOCK_CAP] + place]
+    return m.w[BLOCKS_AT] + (ix * m.w[BLOCK_CAP] + block) * BLOCK_WORDS
+
+
+@inline
+def used_at(m: Memory, ix: int) -> int:
+    """Where the number of used blocks of an index stands."""
+    return m.w[INDEXES_AT] + ix * INDEX_SIZE + X_USED
+
+
+@inner
+def block_of(m: Memory, ix: int, number: int, slot: int) -> int:
+    """The last place in the order whose first pair is not above (number, slot), or 0."""
+    low, high = 0, m.w[used_at(m, ix)]
+    while high - low > 1:
+        mid = (low + high) >> 1
+        at = block_at(m, ix, mid)
+        first = m.w[at + B_NUMBER]
+        if first < number or (first == number and m.w[at + B_SLOT] <= slot):
+            low = mid
+        else:
+            high = mid
+    return low
+
+
+@inner
+def place_in(m: Memory, at: int, number: int, slot: int) -> int:
+    """The first place in a block that is not below (number, slot)."""
+    low, high = 0, m.w[at + B_COUNT]
+    while low < high:
+        mid = (low + high) >> 1
+        there = m.w[at + B_NUMBER + mid]
+        if there < number or (there == number and m.w[at + B_SLOT + mid] < slot):
+            low = mid + 1
+        else:
+            high = mid
+    return low
+
+
+@inner
+def split(m: Memory, ix: int, place: int) -> None:
+    """Move the upper half of a full block into a new block after it."""
+    order = m.w[ORDERS_AT] + ix * m.w[BLOCK_CAP]
+    used = m.w[used_at(m, ix)]
+    fresh = m.w[order + used]
+    for k in range(used, place + 1, -1):
+        m.w[order + k] = m.w[order + k - 1]
+    m.w[order + place + 1] = fresh
+    m.w[used_at(m, ix)] = used + 1
+    old, new = block_at(m, ix, place), block_at(m, ix, place + 1)
+    half = BLOCK // 2
+    for k in range(half):
+        m.w[new + B_NUMBER + k] = m.w[old + B_NUMBER + half + k]
+        m.w[new + B_SLOT + k] = m.w[old + B_SLOT + half + k]
+    m.w[new + B_COUNT] = half
+    m.w[old + B_COUNT] = half
+
+
+@inner
+def insert(m: Memory, ix: int, number: int, slot: int) -> None:
+    """Add a pair; the caller has made sure that one block is free."""
+    if m.w[used_at(m, ix)] == 0:
+        m.w[used_at(m, ix)] = 1
+        m.w[block_at(m, ix, 0) + B_COUNT] = 0
+    place = block_of(m, ix, number, slot)
+    if m.w[block_at(m, ix, place) + B_COUNT] == BLOCK:
+        split(m, ix, place)
+        place = block_of(m, ix, number, slot)
+    at = block_at(m, ix, place)
+    here = place_in(m, at, number, slot)
+    for k in range(m.w[at + B_COUNT], here, -1):
+        m.w[at + B_NUMBER + k] = m.w[at + B_NUMBER + k - 1]
+        m.w[at + B_SLOT + k] = m.w[at + B_SLOT + k - 1]
+    m.w[at + B_NUMBER + here] = number
+    m.w[at + B_SLOT + here] = slot
+    m.w[at + B_COUNT] += 1
+
+
+@inner
+def remove(m: Memory, ix: int, number: int, slot: int) -> None:
+    """Take a pair out that is there."""
+    place = block_of(m, ix, number, slot)
+    at = block_at(m, ix, place)
+    here = place_in(m, at, number, slot)
+    left = m.w[at + B_COUNT] - 1
+    m.w[at + B_COUNT] = left
+    for k in range(here, left):
+        m.w[at + B_NUMBER + k] = m.w[at + B_NUMBER + k + 1]
+        m.w[at + B_SLOT + k] = m.w[at + B_SLOT + k + 1]
+    if left == 0:
+        give_back(m, ix, place)
+
+
+@inner
+def give_back(m: Memory, ix: int, place: int) -> None:
+    """Move an empty block behind the used ones."""
+    order = m.w[ORDERS_AT] + ix * m.w[BLOCK_CAP]
+    block = m.w[order + place]
+    m.w[used_at(m, ix)] -= 1
+    for k in range(place, m.w[used_at(m, ix)]):
+        m.w[order + k] = m.w[order + k + 1]
+    m.w[order + m.w[used_at(m, ix)]] = block
+
+
+@inner
+def seek(m: Memory, ix: int, number: int) -> tuple[int, int]:
+    """Where a scan of numbers >= `number` starts: place in the order, place in the block."""
+    if m.w[used_at(m, ix)] == 0:
+        return 0, 0
+    place = block_of(m, ix, number, -1)
+    at = block_at(m, ix, place)
+    here = place_in(m, at, number, -1)
+    if here == m.w[at + B_COUNT]:
+        return place + 1, 0
+    return place, here
+
+
+@inline
+def ordered_bits(bits: int) -> int:
+    """A float's bits as an integer that sorts as Spark sorts floats: -0.0 = 0.0, NaN above all."""
+    if (bits & 0x7FFFFFFFFFFFFFFF) > 0x7FF0000000000000:
+        return 0x7FFFFFFFFFFFFFFF
+    if bits >= 0:
+        return bits
+    if bits == -0x8000000000000000:
+        return 0
+    return bits ^ 0x7FFFFFFFFFFFFFFF

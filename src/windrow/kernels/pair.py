@@ -1,0 +1,153 @@
+"""The driver of two streams joined by equality: one directory, one lookup per arrival.
+
+Matches of an arrival are the other stream's chain of its key, newest first, as far as the windows reach. When only
+counts are wanted and every resident is known to lie in the window, the length of the chain is the answer.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from windrow.kernels.arrive import (
+    count_row,
+    enter,
+    fill,
+    group_end,
+    learn,
+    leave,
+    pair_fits,
+    row_words,
+    settle_row,
+)
+from windrow.kernels.chains import key_of, link_at, slot_at, stream_at
+from windrow.kernels.directory import key_at
+from windrow.kernels.jit import entry, inline, inner
+from windrow.kernels.layout import (
+    CLOCK,
+    COUNT,
+    CURSOR,
+    DONE,
+    EMIT,
+    GAIN_OFF,
+    HIGH,
+    LINK_OLDER,
+    MATCHED,
+    NEAR,
+    NONE,
+    OUT_PAUSE,
+    PAUSE,
+    PER_STREAM,
+    R_CODES,
+    R_LIVE,
+    R_SLOT,
+    R_STREAM,
+    R_TICK,
+    REACH,
+    ROW,
+    ROWS,
+    SINCE,
+    TAIL,
+    TIME,
+    VALUE,
+    VALUE_SUM,
+    WATERMARK,
+)
+from windrow.kernels.memory import Memory, bare_floats, bare_ints, memory_of_pair
+from windrow.kernels.sample import tally_sample
+from windrow.kernels.score import stream_of
+
+
+@inner
+def widen(out: Any, need: int) -> Any:
+    """The same matches in a larger array."""
+    larger = np.empty((out.shape[0], max(need, 2 * out.shape[1])), out.dtype)
+    larger[:, : out.shape[1]] = out
+    return larger
+
+
+@inner
+def all_fit(m: Memory, tick: int) -> bool:
+    """Whether every resident lies in the window of a row that arrives at a tick."""
+    left, right = stream_at(m, 0), stream_at(m, 1)
+    if m.w[left + SINCE] > -HIGH or m.w[right + SINCE] > -HIGH or (m.w[left + NEAR] == 0 and m.w[right + NEAR] == 0):
+        return False
+    endless = m.w[left + REACH] >= HIGH and m.w[right + REACH] >= HIGH
+    return endless or (m.w[WATERMARK] >= tick and m.w[CLOCK] <= tick)
+
+
+@inner
+def walk(m: Memory, slot: int, key: int, out: Any, sent: int) -> int:
+    """Visit the partners of a row that lie in the window; how many. Emits to `out` behind what was sent, if emitting."""
+    at, stream = slot_at(m, slot), stream_of(m, slot)
+    time, row, other = m.w[at + TIME], m.w[at + ROW], 1 - stream
+    emits, found = m.w[EMIT] != 0, 0
+    partner = m.w[key_at(m, 0, key) + PER_STREAM * other + TAIL]
+    while partner >= 0:
+        there = slot_at(m, partner)
+        fits = pair_fits(m, stream, time, other, m.w[there + TIME])
+        if fits < 0:
+            break
+        if fits > 0:
+            if emits:
+                out[stream, sent + found] = row
+                out[other, sent + found] = m.w[there + ROW]
+            if m.valued:
+                a, b = m.x[at + m.w[GAIN_OFF]], m.x[there + m.w[GAIN_OFF]]
+                m.x[VALUE] += a + b if m.w[VALUE_SUM] else a * b
+            found += 1
+        partner = m.w[link_at(m, partner, 0) + LINK_OLDER]
+    return found
+
+
+@inline
+def probe_pair(m: Memory, r: Any, rx: Any, at: int, trusted: bool, out: Any, sent: int) -> int:
+    """Take one arriving row: count or emit its matches, learn from it, admit it; how many matches it has."""
+    stream = r[at + R_STREAM]
+    slot = fill(m, r, rx, at)
+    key = key_of(m, slot, 0)
+    found = m.w[key_at(m, 0, key) + PER_STREAM * (1 - stream) + COUNT]
+    if found > 0 and not trusted:
+        found = walk(m, slot, key, out, sent)
+    m.w[MATCHED] += found
+    tally_sample(m, r[at + R_CODES], found)
+    learn(m, r, rx, at, slot)
+    settle_row(m, r, at, slot)
+    return found
+
+
+@entry
+def drive_pair(block: Any, batch: Any, out: Any) -> tuple[int, Any, int]:
+    """Take the batch from the cursor on; what stopped it, the matches as payload rows, and how many."""
+    m, r, rx = memory_of_pair(block), bare_ints(batch), bare_floats(batch)
+    sent, status, i = 0, DONE, m.w[CURSOR]
+    words = row_words(m)
+    rows = r.shape[0] // words
+    emits = m.w[EMIT] != 0
+    while i < rows:
+        end = group_end(m, r, i, rows)
+        status = enter(m, r, i, end)
+        if status != DONE:
+            break
+        trusted = not emits and not m.valued and all_fit(m, r[i * words + R_TICK])
+        for k in range(i, end):
+            at = k * words
+            count_row(m, r[at + R_STREAM])
+            if r[at + R_LIVE] == 0:
+                r[at + R_SLOT] = NONE
+                continue
+            if emits:  # no row can have more matches than the other stream has residents
+                most = m.w[stream_at(m, 1 - r[at + R_STREAM]) + ROWS]
+                if sent + most > out.shape[1]:
+                    out = widen(out, sent + most)
+            found = probe_pair(m, r, rx, at, trusted, out, sent)
+            if emits:
+                sent += found
+        i = end
+        m.w[CURSOR] = i
+        status = leave(m)
+        if status != DONE:
+            break
+        if sent >= OUT_PAUSE and i < rows:
+            status = PAUSE
+            break
+    return status, out, sent

@@ -1,0 +1,366 @@
+"""Retaining: who is admitted, who expires, who is shed. Every row that leaves memory leaves here.
+
+    admit   link a row into its lists, indexes and leaf, and charge it
+    expire  drop residents that no row at or behind the watermark can match
+    shed    drop the rule's victims until each pool is inside its cap
+
+Invariant after `shed`: used <= cap for every pool, in rows and in bytes. Cost per row: O(log residents), amortised.
+"""
+
+
+import numpy as np
+
+from windrow.kernels import directory, ordered, tournament
+from windrow.kernels.chains import (
+    age_insert,
+    age_remove,
+    chain_insert,
+    chain_remove,
+    free_slot,
+    key_of,
+    link_at,
+    slot_at,
+    stream_at,
+)
+from windrow.kernels.directory import key_at
+from windrow.kernels.estimate import life_learn, start_key
+from windrow.kernels.hashing import random_below
+from windrow.kernels.jit import inline, inner
+from windrow.kernels.layout import (
+    ARRIVED,
+    BYTES,
+    CAP_BYTES,
+    CAP_ROWS,
+    CLOCK,
+    COST,
+    COUNT,
+    DENSE_AT,
+    DIR_SIZE,
+    EXPIRED,
+    FIFO,
+    HEAD,
+    HIGH,
+    INDEX_SIZE,
+    INDEXES_AT,
+    KEY_BYTES,
+    KEY_IDLE,
+    LAST_ROWS,
+    LAST_TIME,
+    LATENESS,
+    LIFE_EXPECTED,
+    LINK_OLDER,
+    OFFSET,
+    OLDEST,
+    PATIENCE,
+    PEAK_BYTES,
+    PEAK_ROWS,
+    PER_STREAM,
+    PLACE_OFF,
+    POOL,
+    POOL_SIZE,
+    RAND,
+    RANDOM,
+    RANK,
+    REACH,
+    ROWS,
+    SCORE_OFF,
+    SEED,
+    SHED,
+    SINCE,
+    SLOT_CAP,
+    STREAM_BITS,
+    TIME,
+    USED_BYTES,
+    USED_ROWS,
+    WATERMARK,
+    WEIGHT,
+    WIDTH,
+    X_COLUMN,
+    X_FLOAT,
+    X_STREAM,
+)
+from windrow.kernels.memory import Memory
+from windrow.kernels.score import (
+    clock,
+    group_score,
+    held,
+    ranked,
+    row_score,
+    stream_of,
+    touch_group,
+    touch_row,
+)
+
+
+@inline
+def index_number(m: Memory, ix: int, slot: int) -> int:
+    """The number under which an ordered index files a resident."""
+    line = m.w[INDEXES_AT] + ix * INDEX_SIZE
+    bits = m.w[slot_at(m, slot) + m.vals_off + m.w[line + X_COLUMN]]
+    return ordered.ordered_bits(bits) if m.w[line + X_FLOAT] else bits
+
+
+@inline
+def is_idle(m: Memory, d: int, key: int) -> bool:
+    """Whether a key has no residents."""
+    record = key_at(m, d, key)
+    for stream in range(m.streams):
+        if m.w[record + PER_STREAM * stream + COUNT] > 0:
+            return False
+    return True
+
+
+@inline
+def open_key(m: Memory, d: int, code: int) -> int:
+    """The key number of a code, new if need be."""
+    key = directory.find(m, d, code)
+    if key < 0:
+        key = directory.add(m, d, code)
+        start_key(m, d, key, code)
+    elif m.keep_idle and is_idle(m, d, key):
+        m.w[m.dirs_at + d * DIR_SIZE + KEY_IDLE] -= 1
+    return key
+
+
+@inline
+def close_key(m: Memory, d: int, key: int) -> None:
+    """Forget a key that has no residents left, or keep it for its frequencies."""
+    if not is_idle(m, d, key):
+        return
+    if m.keep_idle:
+        m.w[m.dirs_at + d * DIR_SIZE + KEY_IDLE] += 1
+    else:
+        directory.remove(m, d, key)
+
+
+@inline
+def charge(m: Memory, stream: int, rows: int, cost: int) -> None:
+    """Count rows and bytes in or out, for the stream and its pool."""
+    mine = stream_at(m, stream)
+    pool = m.pools_at + m.w[mine + POOL] * POOL_SIZE
+    m.w[mine + ROWS] += rows
+    m.w[mine + BYTES] += cost
+    m.w[pool + USED_ROWS] += rows
+    m.w[pool + USED_BYTES] += cost
+
+
+@inline
+def admit(m: Memory, slot: int) -> None:
+    """Make a filled slot a resident: its links name its keys already."""
+    stream = stream_of(m, slot)
+    age_insert(m, stream, slot)
+    opened = 0
+    for link in range(m.links):
+        d = m.w[m.classes_at + stream * m.links + link]
+        if d >= 0:
+            record = key_at(m, d, key_of(m, slot, link))
+            opened += m.w[record + PER_STREAM * stream + COUNT] == 0
+            chain_insert(m, record, stream, slot, link)
+    for ix in range(m.indexes):
+        if m.w[m.w[INDEXES_AT] + ix * INDEX_SIZE + X_STREAM] == stream:
+            ordered.insert(m, ix, index_number(m, ix, slot), slot)
+    charge(m, stream, 1, (m.w[slot_at(m, slot) + COST] >> STREAM_BITS) + opened * m.w[KEY_BYTES])
+    if m.rule == RAND:
+        dense_add(m, m.w[stream_at(m, stream) + POOL], slot)
+    elif ranked(m):
+        if m.by_row:
+            touch_row(m, slot, False)
+        elif m.w[link_at(m, slot, 0) + LINK_OLDER] < 0:
+            touch_group(m, key_of(m, slot, 0), stream)
+
+
+@inline
+def dense_add(m: Memory, pool: int, slot: int) -> None:
+    """Put a resident at the end of its pool's dense list (it has been charged already)."""
+    place = m.w[m.pools_at + pool * POOL_SIZE + USED_ROWS] - 1
+    m.w[slot_at(m, slot) + m.w[PLACE_OFF]] = place
+    m.w[m.w[DENSE_AT] + pool * m.w[SLOT_CAP] + place] = slot
+
+
+@inline
+def dense_remove(m: Memory, pool: int, slot: int) -> None:
+    """Close the gap of a resident in the dense list with the last one (the charge is gone already)."""
+    dense = m.w[DENSE_AT] + pool * m.w[SLOT_CAP]
+    place = m.w[slot_at(m, slot) + m.w[PLACE_OFF]]
+    last = m.w[dense + m.w[m.pools_at + pool * POOL_SIZE + USED_ROWS]]
+    m.w[dense + place] = last
+    m.w[slot_at(m, last) + m.w[PLACE_OFF]] = place
+
+
+@inline
+def unlink_keys(m: Memory, slot: int, stream: int) -> int:
+    """Take a resident out of its chains; how many of them are empty now."""
+    closed = 0
+    by_group = ranked(m) and not m.by_row
+    for link in range(m.links):
+        d = m.w[m.classes_at + stream * m.links + link]
+        if d < 0:
+            continue
+        key = key_of(m, slot, link)
+        record = key_at(m, d, key)
+        was_head = m.w[link_at(m, slot, link) + LINK_OLDER] < 0
+        chain_remove(m, record, stream, slot, link)
+        if by_group and was_head:
+            touch_group(m, key, stream)
+        if m.w[record + PER_STREAM * stream + COUNT] == 0:
+            closed += 1
+            close_key(m, d, key)
+    return closed
+
+
+@inner
+def drop(m: Memory, slot: int, reason: int) -> None:
+    """Take a resident out of every structure; `reason` is EXPIRED or SHED."""
+    stream = stream_of(m, slot)
+    m.w[stream_at(m, stream) + reason] += 1
+    if m.rule == LIFE_EXPECTED:
+        score = m.x[slot_at(m, slot) + m.w[SCORE_OFF]] if m.by_row else group_score(m, key_of(m, slot, 0), stream)
+        life_learn(m, stream, score / m.x[WEIGHT], held(m, slot))
+    age_remove(m, stream, slot)
+    for ix in range(m.indexes):
+        if m.w[m.w[INDEXES_AT] + ix * INDEX_SIZE + X_STREAM] == stream:
+            ordered.remove(m, ix, index_number(m, ix, slot), slot)
+    closed = unlink_keys(m, slot, stream)
+    if m.by_row and ranked(m):
+        touch_row(m, slot, True)
+    charge(m, stream, -1, -((m.w[slot_at(m, slot) + COST] >> STREAM_BITS) + closed * m.w[KEY_BYTES]))
+    if m.rule == RAND:
+        dense_remove(m, m.w[stream_at(m, stream) + POOL], slot)
+    free_slot(m, slot)
+
+
+@inner
+def turn_away(m: Memory, slot: int) -> None:
+    """Shed a row that was probed but never admitted."""
+    stream = stream_of(m, slot)
+    m.w[stream_at(m, stream) + SHED] += 1
+    for link in range(m.links):
+        d = m.w[m.classes_at + stream * m.links + link]
+        if d >= 0:
+            close_key(m, d, key_of(m, slot, link))
+    free_slot(m, slot)
+
+
+@inline
+def move_clock(m: Memory, time: int, stream: int) -> None:
+    """Note that a row of a stream has come with a time."""
+    mine = stream_at(m, stream)
+    if time > m.w[mine + LAST_TIME]:
+        m.w[mine + LAST_TIME] = time
+        if time > m.w[CLOCK]:
+            m.w[CLOCK] = time
+
+
+@inline
+def move_watermark(m: Memory) -> None:
+    """Raise the watermark: the least time that a row may still bring, over all streams.
+
+    A stream is waited for until another runs ahead of it by more than the query's patience.
+    """
+    least = HIGH
+    for stream in range(m.streams):
+        mine = stream_at(m, stream)
+        seen = max(m.w[mine + LAST_TIME], m.w[CLOCK] - m.w[mine + PATIENCE])
+        least = min(least, seen - m.w[mine + LATENESS])
+    if least > m.w[WATERMARK]:
+        m.w[WATERMARK] = least
+
+
+@inner
+def expire(m: Memory, stream: int) -> None:
+    """Drop the residents of a stream whose window has passed."""
+    mine, mark = stream_at(m, stream), m.w[WATERMARK]
+    while m.w[mine + OLDEST] >= 0:
+        slot = m.w[mine + OLDEST]
+        at = slot_at(m, slot)
+        if m.w[mine + LAST_ROWS] > 0:
+            gone = m.w[at + m.rank_off] < m.w[mine + RANK] - m.w[mine + LAST_ROWS]
+        else:
+            gone = m.w[at + TIME] < mark and (mark - m.w[at + TIME] > m.w[mine + REACH] or m.w[at + TIME] < m.w[mine + SINCE])
+        if not gone:
+            break
+        drop(m, slot, EXPIRED)
+
+
+@inline
+def expire_all(m: Memory) -> None:
+    """Drop the residents of all streams whose window has passed."""
+    for stream in range(m.streams):
+        expire(m, stream)
+
+
+@inline
+def over(m: Memory, pool: int) -> bool:
+    """Whether a pool is above its cap."""
+    at = m.pools_at + pool * POOL_SIZE
+    return m.w[at + USED_ROWS] > m.w[at + CAP_ROWS] or m.w[at + USED_BYTES] > m.w[at + CAP_BYTES]
+
+
+@inline
+def any_over(m: Memory) -> bool:
+    """Whether some pool is above its cap."""
+    for pool in range(m.pools):
+        if over(m, pool):
+            return True
+    return False
+
+
+@inner
+def oldest(m: Memory, pool: int) -> int:
+    """The resident of a pool with the least (time, sequence number)."""
+    best, best_time, best_seq = -1, 0, 0
+    for stream in range(m.streams):
+        slot = m.w[stream_at(m, stream) + OLDEST]
+        if m.w[stream_at(m, stream) + POOL] != pool or slot < 0:
+            continue
+        time, seq = m.w[slot_at(m, slot) + TIME], m.w[slot_at(m, slot) + ARRIVED]
+        if best < 0 or time < best_time or (time == best_time and seq < best_seq):
+            best, best_time, best_seq = slot, time, seq
+    return best
+
+
+@inner
+def lowest(m: Memory, pool: int) -> int:
+    """The resident with the lowest priority."""
+    leaf = tournament.winner(m, pool)
+    if m.by_row:
+        for _ in range(4):  # what has gained since it was scored gets a second look
+            if row_score(m, leaf) == m.x[slot_at(m, leaf) + m.w[SCORE_OFF]]:
+                break
+            touch_row(m, leaf, False)
+            leaf = tournament.winner(m, pool)
+        return leaf
+    width = m.w[m.pools_at + pool * POOL_SIZE + WIDTH]
+    key, offset = leaf // width, leaf % width
+    for stream in range(m.streams):
+        if m.w[stream_at(m, stream) + POOL] == pool and m.w[stream_at(m, stream) + OFFSET] == offset:
+            return m.w[key_at(m, 0, key) + PER_STREAM * stream + HEAD]
+    return -1
+
+
+@inner
+def victim(m: Memory, pool: int) -> int:
+    """Whom the rule sheds next."""
+    if m.rule == RAND:
+        m.w[RANDOM] += 1
+        rows = m.w[m.pools_at + pool * POOL_SIZE + USED_ROWS]
+        return m.w[m.w[DENSE_AT] + pool * m.w[SLOT_CAP] + np.int64(random_below(m.w[SEED], m.w[RANDOM], rows))]
+    if m.rule == FIFO:
+        return oldest(m, pool)
+    return lowest(m, pool)
+
+
+@inner
+def shed(m: Memory) -> None:
+    """Bring every pool inside its cap, then note the peaks."""
+    rows, cost = 0, 0
+    for pool in range(m.pools):
+        if over(m, pool):
+            if ranked(m):
+                tournament.advance(m, pool, clock(m))
+            while over(m, pool):
+                drop(m, victim(m, pool), SHED)
+        rows += m.w[m.pools_at + pool * POOL_SIZE + USED_ROWS]
+        cost += m.w[m.pools_at + pool * POOL_SIZE + USED_BYTES]
+    m.w[PEAK_ROWS] = max(m.w[PEAK_ROWS], rows)
+    m.w[PEAK_BYTES] = max(m.w[PEAK_BYTES], cost)

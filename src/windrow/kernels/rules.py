@@ -1,0 +1,6 @@
+"""The numbers by which kernels know the policies.
+
+They are written into snapshots, so a number is never given to another policy.
+"""
+
+RAND, FIFO, PROB, LIFE, LIFE_EXPECTED = range(5)

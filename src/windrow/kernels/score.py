@@ -1,0 +1,283 @@
+"""Priorities: what a policy's rule says a resident is worth.
+
+    PROB           p                     p: how often partners arrive (probability-weighted benefit with output values)
+    LIFE           p * (e - now)         e: when the row expires
+    LIFE_EXPECTED  p * min(e - now, L)   L: how long rows of such a p have been held
+
+Where every stream shares one key and no output value is given, all rows of a stream with one key have one p: the leaf is
+(key, stream) and its oldest row stands for it. Otherwise each row is a leaf of its own; its p is taken when it arrives
+and looked at again when it is about to be shed. RAND and FIFO need no priorities.
+"""
+
+
+import numpy as np
+
+from windrow.kernels import tournament
+from windrow.kernels.chains import key_of, slot_at, stream_at
+from windrow.kernels.directory import key_at
+from windrow.kernels.estimate import freq_at, hist_share, life_expected, worth_at
+from windrow.kernels.jit import inline, inner
+from windrow.kernels.layout import (
+    ARRIVALS,
+    ARRIVED,
+    BASE,
+    CLOCK,
+    COST,
+    GAIN_OFF,
+    HEAD,
+    HIST_OF_AT,
+    HIST_SIZE,
+    HISTS_AT,
+    LAST_ROWS,
+    LIFE,
+    LIFE_EXPECTED,
+    MEANS_AT,
+    NEWER,
+    NONE,
+    OFFSET,
+    OLDEST,
+    P_BAND,
+    P_DIMS,
+    P_DISTANCE,
+    P_EQUAL,
+    P_FLOAT,
+    P_GE,
+    P_GT,
+    P_KIND,
+    P_LE,
+    P_LEFT,
+    P_LEFT_COL,
+    P_LIMIT,
+    P_LT,
+    P_RIGHT,
+    P_RIGHT_COL,
+    PER_STREAM,
+    POOL,
+    POOL_SIZE,
+    POSITION_AT,
+    PRED_SIZE,
+    PREDS_AT,
+    PROB,
+    RANK,
+    REACH,
+    SCORE_OFF,
+    SLOPE,
+    STREAM_MASK,
+    TIE,
+    TIME,
+    TURN,
+    VALUE_SUM,
+    WEIGHT,
+    WIDTH,
+)
+from windrow.kernels.memory import Memory
+
+
+@inline
+def ranked(m: Memory) -> bool:
+    """Whether the rule keeps priorities at all."""
+    rule = m.rule
+    return rule == PROB or rule == LIFE or rule == LIFE_EXPECTED
+
+
+@inline
+def stream_of(m: Memory, slot: int) -> int:
+    """The stream of a slot."""
+    return m.w[slot_at(m, slot) + COST] & STREAM_MASK
+
+
+@inline
+def clock(m: Memory) -> float:
+    """Now, in the unit in which lifetimes are compared: event time, or arrivals where windows count rows."""
+    if m.w[stream_at(m, 0) + LAST_ROWS] > 0:
+        return float(m.w[ARRIVALS])
+    return float(m.w[CLOCK])
+
+
+@inline
+def expiry(m: Memory, slot: int) -> float:
+    """When a resident will expire, on the same clock."""
+    at, mine = slot_at(m, slot), stream_at(m, stream_of(m, slot))
+    rows = m.w[mine + LAST_ROWS]
+    if rows > 0:
+        seen = m.w[mine + RANK]
+        left = rows - (seen - 1 - m.w[at + m.rank_off])
+        return m.w[ARRIVALS] + left * max(1.0, m.w[ARRIVALS] / max(seen, 1))
+    return float(m.w[at + TIME]) + m.w[mine + REACH] + 1.0
+
+
+@inline
+def held(m: Memory, slot: int) -> float:
+    """How long a resident has been held, on the same clock."""
+    if m.w[stream_at(m, 0) + LAST_ROWS] > 0:
+        return float(m.w[ARRIVALS] - m.w[slot_at(m, slot) + ARRIVED])
+    return float(m.w[CLOCK] - m.w[slot_at(m, slot) + TIME])
+
+
+@inline
+def group_score(m: Memory, key: int, stream: int) -> float:
+    """How often partners of a key arrive, on all the other streams of the common key."""
+    record = key_at(m, 0, key)
+    if m.streams == 2:
+        return m.x[freq_at(record, 1 - stream)]
+    product = 1.0
+    for other in range(m.streams):
+        if other != stream:
+            product *= m.x[freq_at(record, other)]
+    return product
+
+
+@inner
+def key_factor(m: Memory, d: int, key: int, stream: int, gain: float) -> float:
+    """A row's chance of partners through one directory, weighted by output value."""
+    factor, record, streams = 1.0, key_at(m, d, key), m.streams
+    for other in range(streams):
+        if other == stream or m.w[m.w[POSITION_AT] + other * m.dirs + d] == NONE:
+            continue
+        freq = m.x[freq_at(record, other)]
+        if m.valued:
+            worth = m.x[worth_at(m, record, other)]
+            freq = gain * freq + worth if m.w[VALUE_SUM] else worth
+        if streams > 2:  # a row with more neighbours must not count as rarer: compare with the usual arrival
+            freq /= max(m.x[m.w[MEANS_AT] + (d * streams + other) * 2 + 1], 1e-300)
+        factor *= freq
+    return factor
+
+
+@inner
+def partner_range(m: Memory, pred: int, slot: int, left_side: bool, dim: int) -> tuple[float, float]:
+    """The range of numbers on the other side that a resident would match."""
+    column = m.w[pred + P_LEFT_COL] if left_side else m.w[pred + P_RIGHT_COL]
+    at = slot_at(m, slot) + m.vals_off + column + dim
+    number = m.x[at] if m.w[pred + P_FLOAT] else float(m.w[at])
+    kind = m.w[pred + P_KIND]
+    if kind == P_BAND or kind == P_DISTANCE:
+        return number - m.x[pred + P_LIMIT], number + m.x[pred + P_LIMIT]
+    upward = kind == P_LT or kind == P_LE  # left < right
+    if upward or kind == P_GT or kind == P_GE:
+        if upward == left_side:
+            return number, np.inf
+        return -np.inf, number
+    return -np.inf, np.inf
+
+
+@inner
+def range_factor(m: Memory, slot: int, stream: int) -> float:
+    """A row's chance of partners through its band, distance and comparison predicates."""
+    factor = 1.0
+    for k in range(m.preds):
+        pred = m.w[PREDS_AT] + k * PRED_SIZE
+        left_side = m.w[pred + P_LEFT] == stream
+        if m.w[pred + P_KIND] == P_EQUAL or not (left_side or m.w[pred + P_RIGHT] == stream):
+            continue
+        other = m.w[pred + P_RIGHT] if left_side else m.w[pred + P_LEFT]
+        column = m.w[pred + P_RIGHT_COL] if left_side else m.w[pred + P_LEFT_COL]
+        for dim in range(m.w[pred + P_DIMS]):
+            hist = m.w[m.w[HIST_OF_AT] + other * m.vals + column + dim]
+            if hist >= 0:
+                low, high = partner_range(m, pred, slot, left_side, dim)
+                factor *= hist_share(m, m.w[HISTS_AT] + hist * HIST_SIZE, low, high)
+    return factor
+
+
+@inner
+def row_score(m: Memory, slot: int) -> float:
+    """A resident's chance of partners: over its keys and its ranges."""
+    stream = stream_of(m, slot)
+    gain = m.x[slot_at(m, slot) + m.w[GAIN_OFF]] if m.valued else 1.0
+    score = gain if m.valued and not m.w[VALUE_SUM] else 1.0
+    for link in range(m.links):
+        d = m.w[m.classes_at + stream * m.links + link]
+        if d >= 0:
+            score *= key_factor(m, d, key_of(m, slot, link), stream, gain)
+    if m.hists > 0:
+        score *= range_factor(m, slot, stream)
+    return score
+
+
+@inline
+def set_leaf(m: Memory, leaf: int, slot: int, score: float) -> None:
+    """Write the priority of the leaf at a place, for the resident that stands for it."""
+    m.w[leaf + TIE] = m.w[slot_at(m, slot) + ARRIVED]
+    if m.rule == PROB:
+        m.x[leaf + BASE] = score
+        return
+    ends = expiry(m, slot)
+    m.x[leaf + BASE] = score * ends
+    m.x[leaf + SLOPE] = -score
+    m.x[leaf + TURN] = -np.inf
+    if m.rule == LIFE_EXPECTED:
+        whole = ends - clock(m) + held(m, slot)
+        m.x[leaf + TURN] = ends - life_expected(m, stream_of(m, slot), score / m.x[WEIGHT], whole)
+
+
+@inline
+def group_leaf(m: Memory, key: int, stream: int) -> int:
+    """The leaf of a key and stream."""
+    mine = stream_at(m, stream)
+    return key * m.w[m.pools_at + m.w[mine + POOL] * POOL_SIZE + WIDTH] + m.w[mine + OFFSET]
+
+
+@inner
+def touch_group(m: Memory, key: int, stream: int) -> None:
+    """Bring the leaf of a key and stream up to date after its chain or its frequencies changed."""
+    pool = m.w[stream_at(m, stream) + POOL]
+    leaf = group_leaf(m, key, stream)
+    at = tournament.leaf_at(m, pool, leaf)
+    head = m.w[key_at(m, 0, key) + PER_STREAM * stream + HEAD]
+    if head < 0:
+        if m.x[at + BASE] == np.inf:
+            return
+        tournament.clear(m, at)
+    else:
+        score = group_score(m, key, stream)
+        if m.rule == PROB and m.x[at + BASE] == score and m.w[at + TIE] == m.w[slot_at(m, head) + ARRIVED]:
+            return
+        set_leaf(m, at, head, score)
+    tournament.update(m, pool, leaf, clock(m))
+
+
+@inner
+def touch_row(m: Memory, slot: int, gone: bool) -> None:
+    """Bring a resident's own leaf up to date."""
+    pool = m.w[stream_at(m, stream_of(m, slot)) + POOL]
+    at = tournament.leaf_at(m, pool, slot)
+    if gone:
+        tournament.clear(m, at)
+    else:
+        score = row_score(m, slot)
+        m.x[slot_at(m, slot) + m.w[SCORE_OFF]] = score
+        set_leaf(m, at, slot, score)
+    tournament.update(m, pool, slot, clock(m))
+
+
+@inner
+def touch_all(m: Memory) -> None:
+    """Compute every leaf anew and rebuild the tournaments."""
+    if not ranked(m):
+        return
+    for pool in range(m.pools):
+        for leaf in range(m.leaves):
+            tournament.clear(m, tournament.leaf_at(m, pool, leaf))
+    for stream in range(m.streams):
+        fill_leaves(m, stream)
+    for pool in range(m.pools):
+        tournament.rebuild(m, pool, clock(m))
+
+
+@inner
+def fill_leaves(m: Memory, stream: int) -> None:
+    """Write the leaves of one stream's residents, without repairing the tournament."""
+    pool = m.w[stream_at(m, stream) + POOL]
+    slot = m.w[stream_at(m, stream) + OLDEST]
+    while slot >= 0:
+        if m.by_row:
+            score = row_score(m, slot)
+            m.x[slot_at(m, slot) + m.w[SCORE_OFF]] = score
+            set_leaf(m, tournament.leaf_at(m, pool, slot), slot, score)
+        else:
+            key = key_of(m, slot, 0)
+            if m.w[key_at(m, 0, key) + PER_STREAM * stream + HEAD] == slot:
+                at = tournament.leaf_at(m, pool, group_leaf(m, key, stream))
+                set_leaf(m, at, slot, group_score(m, key, stream))
+        slot = m.w[slot_at(m, slot) + NEWER]

@@ -1,0 +1,1 @@
+"""Lab: streams made to measure, and what is run on them."""

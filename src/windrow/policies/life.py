@@ -1,0 +1,34 @@
+"""LIFE: shed the row with the least arrival probability times remaining lifetime."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from windrow.kernels import rules
+from windrow.policies.policy import Policy
+from windrow.statistics import Running, Statistic
+
+
+@dataclass(frozen=True)
+class Life(Policy):
+    """LIFE sheds the row with the lowest product of arrival probability and time left in its window.
+
+    Why: the product is the number of matches the row would give if it stayed until it expires. When it
+    fails: rows seldom stay that long when memory is short, so LIFE overrates fresh rows of rare keys; with
+    large windows almost every newcomer gets in and pushes out better rows, and LIFE does little better than
+    RAND. LIFE-EXPECTED corrects this. Where windows are unbounded nothing has a remaining lifetime, and
+    LIFE ranks as PROB does.
+
+    Needs statistics of every stream.
+
+    Parameters:
+        statistics: the estimate of arrival probabilities.
+    """
+
+    name: ClassVar[str] = "life"
+    paper: ClassVar[str] = "Das, Gehrke, Riedewald: Semantic Approximation of Data Stream Joins, 4.2.2"
+    rule: ClassVar[int] = rules.LIFE
+    needs_statistics: ClassVar[bool] = True
+
+    statistics: Statistic = field(default_factory=Running)

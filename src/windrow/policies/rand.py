@@ -1,0 +1,27 @@
+"""RAND: shed any row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from windrow.kernels import rules
+from windrow.policies.policy import Policy
+
+
+@dataclass(frozen=True)
+class Rand(Policy):
+    """RAND sheds a row chosen at random, each resident and the newcomer being equally likely.
+
+    Why: it needs no knowledge at all, costs nothing, and what it keeps is an unbiased sample of the window,
+    so it is the baseline that every other policy has to beat. When it fails: on skewed streams, where it
+    spends most of the memory on keys that hardly ever arrive; its recall grows only in proportion to the
+    memory. On uniform streams no online policy does better.
+
+    Needs no statistics. The choice follows from the query's seed.
+    """
+
+    name: ClassVar[str] = "rand"
+    paper: ClassVar[str] = "Das, Gehrke, Riedewald: Semantic Approximation of Data Stream Joins, 5.2"
+    rule: ClassVar[int] = rules.RAND
+    needs_statistics: ClassVar[bool] = False

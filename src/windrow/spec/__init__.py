@@ -1,0 +1,38 @@
+"""What a join is: streams, windows, predicates, memory, and the query that holds them together."""
+
+from __future__ import annotations
+
+from windrow.spec.bytesize import format_bytes, parse_bytes
+from windrow.spec.durations import Duration, DurationLike, parse_duration
+from windrow.spec.filters import Filter
+from windrow.spec.memory import Memory
+from windrow.spec.output import Output, Value
+from windrow.spec.pair import pair_query
+from windrow.spec.predicates import Band, Compare, Distance, Equal, Predicate
+from windrow.spec.query import Query
+from windrow.spec.references import split_reference
+from windrow.spec.stream import Stream
+from windrow.spec.window import Window, WindowLike
+
+__all__ = [
+    "Band",
+    "Compare",
+    "Distance",
+    "Duration",
+    "DurationLike",
+    "Equal",
+    "Filter",
+    "Memory",
+    "Output",
+    "Predicate",
+    "Query",
+    "Stream",
+    "Value",
+    "Window",
+    "WindowLike",
+    "format_bytes",
+    "pair_query",
+    "parse_bytes",
+    "parse_duration",
+    "split_reference",
+]

@@ -1,0 +1,104 @@
+"""Checks that concern several parts of a query at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from windrow.errors import SpecError, alternatives
+from windrow.spec.output import Value
+from windrow.spec.references import split_reference
+
+if TYPE_CHECKING:
+    from windrow.spec.query import Query
+
+
+def check(query: Query) -> None:
+    """Raise the first reason why the parts of `query` do not fit together."""
+    for predicate in query.on:
+        _check_known(predicate.streams, query.names, f"the predicate {predicate}")
+    _check_connected(query)
+    if query.select is not None:
+        _check_known((split_reference(o.column)[0] for o in query.select), query.names, "select")
+    if query.value is not None:
+        if not isinstance(query.value, Value):
+            raise SpecError(f"value must be a Value, got {query.value!r}")
+        _check_known((stream for stream, _ in query.value.columns), query.names, "value")
+    _check_split(query)
+    _check_times(query)
+    _check_row_windows(query)
+
+
+def check_probe_order(order: Mapping[str, tuple[str, ...]], names: tuple[str, ...]) -> None:
+    """Every stream has a probe order, and it visits every other stream once."""
+    _check_known(order, names, "probe_order")
+    for name in names:
+        others = [other for other in names if other != name]
+        if name not in order:
+            raise SpecError(f"probe_order lacks the stream {name!r}: give every stream an order")
+        if sorted(map(str, order[name])) != sorted(others):
+            raise SpecError(
+                f"probe_order of {name!r} must visit each of {', '.join(others)} once, "
+                f"got {', '.join(map(str, order[name])) or 'nothing'}"
+            )
+
+
+def _check_known(streams: Iterable[str], names: tuple[str, ...], where: str) -> None:
+    for stream in streams:
+        if stream not in names:
+            near = alternatives(str(stream), names, "streams")
+            raise SpecError(f"{where} names the stream {stream!r}, which the query does not have{near}")
+
+
+def _check_connected(query: Query) -> None:
+    """All streams hang together through predicates; otherwise the join would multiply unrelated rows."""
+    reached, waiting = {query.names[0]}, list(query.on)
+    while step := [predicate for predicate in waiting if reached & set(predicate.streams)]:
+        reached.update(name for predicate in step for name in predicate.streams)
+        waiting = [predicate for predicate in waiting if predicate not in step]
+    if apart := [name for name in query.names if name not in reached]:
+        raise SpecError(
+            f"no predicate connects the stream {apart[0]!r} with {query.names[0]!r}: add one to on, "
+            f"such as Equal('{query.names[0]}.column', '{apart[0]}.column')"
+        )
+
+
+def _check_split(query: Query) -> None:
+    if query.memory is None or not isinstance(query.memory.split, tuple):
+        return
+    split = dict(query.memory.split)
+    _check_known(split, query.names, "the split of memory")
+    if missing := [name for name in query.names if name not in split]:
+        raise SpecError(f"the split of memory gives nothing to the stream {missing[0]!r}: name every stream")
+
+
+def _check_times(query: Query) -> None:
+    """Times of different streams are compared, so they must be of one sort."""
+    units = {unit: stream.name for stream in query.streams for unit in stream.units}
+    if query.patience is not None and query.patience.amount:
+        units.setdefault(query.patience.unit, "patience")
+    if len(units) > 1:
+        raise SpecError(
+            f"{units['steps']!r} measures time in whole numbers, {units['ns']!r} in seconds or the like: "
+            "event times must be of one sort in the whole query"
+        )
+    timed = [stream for stream in query.streams if stream.time is not None]
+    untimed = [stream for stream in query.streams if stream.time is None]
+    by_time = query.order == "time" or any(s.window.kind in ("time", "landmark") for s in query.streams)
+    if timed and untimed and by_time:
+        raise SpecError(
+            f"the stream {timed[0].name!r} has a time column and {untimed[0].name!r} has none, so "
+            "their rows have no common order: give all streams a time column, or use order='arrival' "
+            "with windows in rows"
+        )
+    if not timed and "ns" in units:
+        raise SpecError(f"patience is {query.patience}, but no stream has a time column: set time=")
+
+
+def _check_row_windows(query: Query) -> None:
+    for stream in query.streams:
+        late = stream.time is not None and stream.lateness.amount > 0
+        if stream.window.kind == "rows" and late and query.order == "time":
+            raise SpecError(
+                f"stream {stream.name!r}: a window in rows needs an order: set order='arrival' or lateness=0"
+            )

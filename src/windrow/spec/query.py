@@ -1,0 +1,206 @@
+"""Query: what a join is, in full."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
+from itertools import pairwise
+from typing import Any, Literal, Self
+
+from windrow import policies
+from windrow.errors import SpecError, alternatives
+from windrow.policies import Policy
+from windrow.record import VERSION, Record, listed, one_of, whole
+from windrow.spec import checks
+from windrow.spec.durations import Duration, DurationLike, parse_duration
+from windrow.spec.memory import Memory
+from windrow.spec.output import Output, Selection, Value, parse_select
+from windrow.spec.predicates import Equal, Predicate, predicate_from_dict
+from windrow.spec.stream import Stream
+
+OnLike = str | Predicate | Iterable[str | Predicate]
+"""What stands for predicates: a column that all streams have, a predicate, or a list of these."""
+
+ProbeOrder = tuple[tuple[str, tuple[str, ...]], ...]
+
+
+@dataclass(frozen=True, init=False)
+class Query(Record):
+    """A join of two or more streams: a match is one row of each for which all predicates and windows hold.
+
+    >>> query = Query(
+    ...     streams=[Stream("clicks", "ts", "10 minutes"), Stream("orders", "ts", "10 minutes")],
+    ...     on="user_id", memory="64 MB", policy="prob",
+    ... )
+    >>> Query.from_json(query.to_json()) == query
+    True
+
+    Parameters:
+        streams: two or more, of different names.
+        on: predicates that connect all streams; a text is a column that is equal on all of them.
+        select: the output columns; None for all columns of all streams.
+        value: what a match is worth; None counts each match as one.
+        memory: the cap; None for an exact, unbounded join.
+        policy: what to shed when memory is full; a name or a configured policy.
+        on_full: "shed" or "fail" when memory is full.
+        order: take the rows of a batch in order of event "time", or of "arrival".
+        patience: how far ahead in event time a stream may run before a silent one is no longer waited for;
+            None waits for ever.
+        probe_order: for every stream, the other streams in the order in which its rows visit them; None
+            lets the
+            engine choose.
+        seed: where the random choices start.
+    """
+
+    streams: tuple[Stream, ...]
+    on: tuple[Predicate, ...]
+    select: tuple[Output, ...] | None
+    value: Value | None
+    memory: Memory | None
+    policy: Policy
+    on_full: Literal["shed", "fail"]
+    order: Literal["time", "arrival"]
+    patience: Duration | None
+    probe_order: ProbeOrder | None
+    seed: int
+
+    def __init__(
+        self,
+        *,
+        streams: Iterable[Stream],
+        on: OnLike,
+        select: Selection | None = None,
+        value: Value | None = None,
+        memory: Memory | int | str | None = None,
+        policy: Policy | str | Mapping[str, Any] = "prob",
+        on_full: Literal["shed", "fail"] = "shed",
+        order: Literal["time", "arrival"] = "time",
+        patience: DurationLike | None = None,
+        probe_order: Mapping[str, Iterable[str]] | ProbeOrder | None = None,
+        seed: int = 0,
+    ) -> None:
+        parts = _streams(streams)
+        names = tuple(stream.name for stream in parts)
+        self._set(
+            streams=parts,
+            on=_predicates(on, names),
+            select=parse_select(select),
+            value=value,
+            memory=Memory.of(memory),
+            policy=policies.resolve(policy),
+            on_full=one_of(on_full, ("shed", "fail"), "on_full"),
+            order=one_of(order, ("time", "arrival"), "order"),
+            patience=None if patience is None else parse_duration(patience, "patience"),
+            probe_order=_probe_order(probe_order, names),
+            seed=whole(seed, "seed"),
+        )
+        checks.check(self)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the streams, in their order."""
+        return tuple(stream.name for stream in self.streams)
+
+    def stream(self, name: str) -> Stream:
+        """The stream called `name`."""
+        for stream in self.streams:
+            if stream.name == name:
+                return stream
+        raise SpecError(f"the query has no stream {name!r}{alternatives(name, self.names, 'streams')}")
+
+    def with_(self, **changes: Any) -> Query:
+        """A copy with some fields changed, checked anew."""
+        current = {field.name: getattr(self, field.name) for field in fields(self)}
+        for name in changes:
+            if name not in current:
+                raise SpecError(f"Query has no field {name!r}{alternatives(name, current, 'fields')}")
+        return Query(**{**current, **changes})
+
+    def with_window(self, name: str, window: Any) -> Query:
+        """A copy in which the stream called `name` has another window."""
+        old = self.stream(name)
+        new = Stream(old.name, old.time, window, old.lateness, old.where)
+        return self.with_(streams=tuple(new if stream is old else stream for stream in self.streams))
+
+    def to_dict(self) -> dict[str, Any]:
+        order = None if self.probe_order is None else {name: list(rest) for name, rest in self.probe_order}
+        return {**super().to_dict(), "probe_order": order}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        given = cls._arguments(data)
+        given["streams"] = [Stream.from_dict(item) for item in listed(given["streams"], "Query: streams")]
+        given["on"] = [predicate_from_dict(item) for item in listed(given["on"], "Query: on")]
+        if given.get("select") is not None:
+            given["select"] = [Output.from_dict(item) for item in listed(given["select"], "Query: select")]
+        if given.get("value") is not None:
+            given["value"] = Value.from_dict(given["value"])
+        if given.get("memory") is not None:
+            given["memory"] = Memory.from_dict(given["memory"])
+        return cls(**given)
+
+    def fingerprint(self) -> str:
+        """A hash of all that must stay the same while state of this query lives.
+
+        Memory and the extent of windows are left out: they may change on a live engine.
+        """
+        data: dict[str, Any] = {"version": VERSION, **self.to_dict()}
+        del data["memory"]
+        for stream in data["streams"]:
+            del stream["window"]["size"], stream["window"]["since"]
+        text = json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _streams(streams: object) -> tuple[Stream, ...]:
+    if isinstance(streams, (str, Mapping, Stream)) or not isinstance(streams, Iterable):
+        raise SpecError(f"streams must be a list of Stream, got {streams!r}")
+    parts = tuple(streams)
+    for part in parts:
+        if not isinstance(part, Stream):
+            raise SpecError(f"streams must be a list of Stream, got {part!r} in it")
+    if len(parts) < 2:
+        raise SpecError(f"a join needs at least two streams, got {len(parts)}")
+    names = [part.name for part in parts]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise SpecError(f"two streams are called {twice[0]!r}: give every stream a name of its own")
+    return parts
+
+
+def _predicates(on: Any, names: tuple[str, ...]) -> tuple[Predicate, ...]:
+    entries = (on,) if isinstance(on, (str, Predicate)) else on
+    if isinstance(entries, Mapping) or not isinstance(entries, Iterable):
+        raise SpecError(f"on must be a column of all streams, a predicate, or a list of these, got {on!r}")
+    return tuple(predicate for entry in entries for predicate in _expanded(entry, names))
+
+
+def _expanded(entry: object, names: tuple[str, ...]) -> list[Predicate]:
+    """The predicates of one entry of `on`: a plain column name is a chain of equalities over all streams."""
+    if isinstance(entry, Predicate):
+        return [entry]
+    if not isinstance(entry, str) or not entry.strip():
+        raise SpecError(f"on: expected a column name or a predicate, got {entry!r}")
+    stream = entry.partition(".")[0]
+    if stream != entry and stream in names:
+        raise SpecError(
+            f"on: {entry!r} names a column of one stream; write the column alone if all streams have it, "
+            f"or Equal({entry!r}, 'other.column')"
+        )
+    return [Equal(f"{a}.{entry}", f"{b}.{entry}") for a, b in pairwise(names)]
+
+
+def _words(value: Any) -> tuple[str, ...]:
+    return (value,) if isinstance(value, str) else tuple(value)
+
+
+def _probe_order(order: Any, names: tuple[str, ...]) -> ProbeOrder | None:
+    if order is None:
+        return None
+    try:
+        given = {name: _words(rest) for name, rest in dict(order).items()}
+    except (TypeError, ValueError):
+        raise SpecError(f"probe_order must map each stream to a list of the others, got {order!r}") from None
+    checks.check_probe_order(given, names)
+    return tuple((name, given[name]) for name in names)

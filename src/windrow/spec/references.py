@@ -1,0 +1,23 @@
+"""References: texts "stream.column" that name one column of one stream."""
+
+from __future__ import annotations
+
+from windrow.errors import SpecError
+
+
+def split_reference(reference: object, what: str = "a column reference") -> tuple[str, str]:
+    """The stream and the column of `reference`, split at its first dot: column names may hold dots.
+
+    >>> split_reference("orders.user.id")
+    ('orders', 'user.id')
+    """
+    if isinstance(reference, str):
+        stream, _, column = reference.partition(".")
+        if is_stream_name(stream) and column.strip():
+            return stream, column
+    raise SpecError(f"{what} must be a text 'stream.column', got {reference!r}")
+
+
+def is_stream_name(name: object) -> bool:
+    """Whether `name` can name a stream: letters, digits and underscores, not beginning with a digit."""
+    return isinstance(name, str) and name.isidentifier()

@@ -1,0 +1,91 @@
+"""Stream: a named sequence of rows with an event time, or only an order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+from windrow.errors import SpecError
+from windrow.record import Record, listed, name_text
+from windrow.spec.durations import Duration, DurationLike, parse_duration
+from windrow.spec.filters import Filter
+from windrow.spec.references import is_stream_name
+from windrow.spec.window import Window, WindowLike
+
+FilterLike = Filter | Sequence[Any]
+
+
+@dataclass(frozen=True, init=False)
+class Stream(Record):
+    """One input of a join.
+
+    Parameters:
+        name: how the query calls the stream; letters, digits and underscores.
+        time: the column with the event time (timestamps, dates or whole numbers). None: a row's time is its
+            number.
+        window: which of its rows an arriving row of another stream may match; a duration means a time window.
+        lateness: how far behind the newest time a row may arrive and still be joined.
+        where: filters; a row that fails one of them is ignored.
+    """
+
+    name: str
+    time: str | None
+    window: Window
+    lateness: Duration
+    where: tuple[Filter, ...]
+
+    def __init__(
+        self,
+        name: str,
+        time: str | None = None,
+        window: WindowLike | None = None,
+        lateness: DurationLike = 0,
+        where: Filter | Iterable[FilterLike] = (),
+    ) -> None:
+        if not is_stream_name(name):
+            raise SpecError(f"a stream's name must be letters, digits and underscores, got {name!r}")
+        self._set(
+            name=name,
+            time=None if time is None else name_text(time, f"the time column of stream {name!r}"),
+            window=Window.of(window),
+            lateness=parse_duration(lateness, f"the lateness of stream {name!r}"),
+            where=_filters(where, name),
+        )
+        self._check()
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        given = cls._arguments(data)
+        if "window" in given:
+            given["window"] = Window.from_dict(given["window"])
+        if "where" in given:
+            given["where"] = [Filter.from_dict(item) for item in listed(given["where"], "Stream: where")]
+        return cls(**given)
+
+    @property
+    def units(self) -> frozenset[str]:
+        """The units of event time that the window and the lateness speak of."""
+        units = {self.window.unit, self.lateness.unit if self.lateness.amount else None}
+        return frozenset(unit for unit in units if unit)
+
+    def _check(self) -> None:
+        if self.time is None and self.lateness.amount:
+            raise SpecError(f"stream {self.name!r} has a lateness but no time column: set time=")
+        if self.time is None and "ns" in self.units:
+            raise SpecError(
+                f"stream {self.name!r} has the window {self.window} but no time column: set time="
+            )
+        if len(self.units) > 1:
+            raise SpecError(
+                f"stream {self.name!r} measures its window ({self.window}) and its lateness "
+                f"({self.lateness}) in different units: use times for both, or whole numbers for both"
+            )
+
+
+def _filters(where: Filter | Iterable[FilterLike], name: str) -> tuple[Filter, ...]:
+    if isinstance(where, Filter):
+        return (where,)
+    if isinstance(where, (str, Mapping)) or not isinstance(where, Iterable):
+        raise SpecError(f"stream {name!r}: where must be a list of filters, got {where!r}")
+    return tuple(Filter.of(item) for item in where)

@@ -1,0 +1,214 @@
+"""The block of words that is one shard's memory: laid out, filled at the start, and moved when a part grows.
+
+Each part is `outer` equal pieces (one per directory, pool or ordered index) of `inner` words. When capacities grow, a larger block
+is laid out and every piece is copied to its new place; numbers of slots and keys stay what they are.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from windrow.kernels import layout as at
+from windrow.kernels.layout import HIGH, LOW, NONE
+from windrow.state.graph import Route
+from windrow.state.plan import Plan
+
+
+@dataclass(frozen=True)
+class Capacity:
+    """How much the growing parts can hold."""
+
+    slots: int = 1024
+    keys: int = 1024
+    blocks: int = 64
+
+
+@dataclass(frozen=True)
+class Part:
+    """One part of the block: the word that says where it begins, and its size."""
+
+    word: int
+    outer: int
+    inner: int
+
+
+def power_of_two(n: int) -> int:
+    """The least power of two that is not below n (and at least 2)."""
+    return 1 << max(n - 1, 1).bit_length()
+
+
+def leaves(plan: Plan, capacity: Capacity) -> int:
+    """Leaves of each tournament."""
+    if not plan.ranked:
+        return 0
+    if plan.by_row:
+        return power_of_two(capacity.slots)
+    return power_of_two(capacity.keys * int(np.bincount(plan.windows[:, at.POOL - at.REACH]).max()))
+
+
+def parts(plan: Plan, capacity: Capacity, oracle_rows: int) -> list[Part]:
+    """All parts, in their order in the block."""
+    n, preds, d, pools = plan.streams, len(plan.preds), plan.directories, plan.pools
+    worths = 2 if plan.value else 1
+    indexes, size = len(plan.indexed()), leaves(plan, capacity)
+    return [
+        Part(at.STREAMS_AT, n, at.STREAM_SIZE),
+        Part(at.POOLS_AT, pools, at.POOL_SIZE),
+        Part(at.DIRS_AT, d, at.DIR_SIZE),
+        Part(at.CLASSES_AT, n, plan.links),
+        Part(at.POSITION_AT, n, d),
+        Part(at.ORDER_AT, n, n - 1),
+        Part(at.ACCESS_AT, n, (n - 1) * at.ACCESS_SIZE),
+        Part(at.CHECKS_AT, n, (n - 1) * (preds + 1)),
+        Part(at.PREDS_AT, preds, at.PRED_SIZE),
+        Part(at.TALLY_AT, n, n * 2),
+        Part(at.HIST_OF_AT, n, plan.numbers.shape[1]),
+        Part(at.HISTS_AT, len(plan.histograms()), at.HIST_SIZE),
+        Part(at.MEANS_AT, d, n * 2),
+        Part(at.LIFE_AT, n, at.LIFE_BINS * 2 if plan.rule == at.LIFE_EXPECTED else 0),
+        Part(at.SAMPLE_AT, 1, at.GROUPS),
+        Part(at.INDEXES_AT, indexes, at.INDEX_SIZE),
+        Part(at.SKETCH_AT, d * n * worths, plan.learning.sketch_depth * plan.learning.sketch_width),
+        Part(at.ORACLE_START_AT, 1, d + 1),
+        Part(at.ORACLE_AT, oracle_rows, 1 + 2 * n),
+        Part(at.SLOTS_AT, 1, capacity.slots * plan.slot_words()),
+        Part(at.DENSE_AT, pools, capacity.slots if plan.rule == at.RAND else 0),
+        Part(at.TABLES_AT, d, 2 * capacity.keys),
+        Part(at.KEYS_AT, d, capacity.keys * plan.key_words()),
+        Part(at.WINS_AT, pools, 2 * size),
+        Part(at.FAILS_AT, pools, size if plan.drifting else 0),
+        Part(at.LEAVES_AT, pools, size * plan.leaf_words()),
+        Part(at.ORDERS_AT, indexes, capacity.blocks),
+        Part(at.BLOCKS_AT, indexes, capacity.blocks * at.BLOCK_WORDS),
+    ]
+
+
+def lay_out(plan: Plan, capacity: Capacity, oracle_rows: int = 0) -> np.ndarray:
+    """A block with its head filled and every part zero."""
+    todo = parts(plan, capacity, oracle_rows)
+    words = np.zeros(at.HEAD_SIZE + sum(p.outer * p.inner for p in todo), np.int64)
+    start = at.HEAD_SIZE
+    for part in todo:
+        words[part.word] = start
+        start += part.outer * part.inner
+    learning = plan.learning
+    sizes = {
+        at.STREAMS: plan.streams, at.POOLS: plan.pools, at.DIRS: plan.directories, at.LINKS: plan.links,
+        at.VALS: plan.numbers.shape[1], at.PREDS: len(plan.preds), at.INDEXES: len(plan.indexed()),
+        at.HISTS: len(plan.histograms()), at.SKETCH_DEPTH: learning.sketch_depth,
+        at.SKETCH_WIDTH: learning.sketch_width, at.ORACLE_ROWS: oracle_rows,
+        at.SLOT_CAP: capacity.slots, at.SLOT_WORDS: plan.slot_words(), at.KEY_CAP: capacity.keys,
+        at.KEY_WORDS: plan.key_words(), at.TABLE_SIZE: 2 * capacity.keys, at.LEAVES: leaves(plan, capacity),
+        at.LEAF_WORDS: plan.leaf_words(), at.BLOCK_CAP: capacity.blocks, **plan.offsets(),
+    }  # fmt: skip
+    for word, size in sizes.items():
+        words[word] = size
+    return words
+
+
+def start(plan: Plan, route: Route, emit: bool) -> np.ndarray:
+    """The block of an empty shard."""
+    capacity = Capacity()
+    words = lay_out(plan, capacity)
+    floats = words.view(np.float64)
+    words[at.FREE] = NONE
+    words[at.CLOCK] = words[at.WATERMARK] = LOW
+    floats[at.WEIGHT] = 1.0
+    floats[at.GROWTH] = plan.learning.growth
+    switches = {
+        at.RULE: plan.rule, at.BY_ROW: plan.by_row, at.STATISTIC: plan.learning.kind,
+        at.KEEP_IDLE: plan.learning.kind == at.STAT_RUNNING, at.EMIT: emit,
+        at.FAIL_WHEN_FULL: plan.fail_when_full, at.HAS_VALUE: plan.value is not None,
+        at.VALUE_SUM: plan.value == "sum", at.SEED: plan.seed, at.KEY_BYTES: plan.key_bytes(),
+        at.IDLE_LIMIT: plan.idle_limit, at.DRIFTING: plan.drifting,
+    }  # fmt: skip
+    for word, switch in switches.items():
+        words[word] = switch
+    lines = view(words, at.STREAMS_AT, plan.streams, at.STREAM_SIZE)
+    lines[:, [at.OLDEST, at.NEWEST, at.HINT]] = NONE
+    lines[:, at.LAST_TIME] = LOW
+    write_windows(words, plan)
+    view(words, at.DIRS_AT, plan.directories, at.DIR_SIZE)[:, at.KEY_FREE] = NONE
+    view(words, at.TABLES_AT, plan.directories, 2 * capacity.keys)[:] = NONE
+    view(words, at.CLASSES_AT, plan.streams, plan.links)[:] = plan.classes
+    view(words, at.POSITION_AT, plan.streams, plan.directories)[:] = plan.positions()
+    view(words, at.PREDS_AT, len(plan.preds), at.PRED_SIZE)[:] = plan.preds
+    write_numbers(words, plan)
+    write_route(words, plan, route)
+    clear_new(words, plan, Capacity(0, 0, 0))
+    return words
+
+
+def view(words: np.ndarray, word: int, outer: int, inner: int) -> np.ndarray:
+    """A part of the block as a matrix."""
+    first = int(words[word])
+    return words[first : first + outer * inner].reshape(outer, inner)
+
+
+def write_windows(words: np.ndarray, plan: Plan) -> None:
+    """Windows, pools and caps of a plan."""
+    lines = view(words, at.STREAMS_AT, plan.streams, at.STREAM_SIZE)
+    lines[:, at.REACH : at.OFFSET] = plan.windows
+    pools = view(words, at.POOLS_AT, plan.pools, at.POOL_SIZE)
+    pools[:, at.CAP_ROWS] = plan.cap_rows
+    pools[:, at.CAP_BYTES] = plan.cap_bytes
+    pools[:, at.WIDTH] = 0
+    for stream in range(plan.streams):
+        pool = lines[stream, at.POOL]
+        lines[stream, at.OFFSET] = pools[pool, at.WIDTH]
+        pools[pool, at.WIDTH] += 1
+    words[at.IDLE_LIMIT] = plan.idle_limit
+
+
+def write_numbers(words: np.ndarray, plan: Plan) -> None:
+    """Which columns have a histogram and which an ordered index."""
+    of = view(words, at.HIST_OF_AT, plan.streams, plan.numbers.shape[1])
+    of[:] = NONE
+    hists = view(words, at.HISTS_AT, len(plan.histograms()), at.HIST_SIZE)
+    for k, (stream, column) in enumerate(plan.histograms()):
+        of[stream, column] = k
+        hists[k, at.H_FLOAT] = plan.numbers[stream, column]
+    lines = view(words, at.INDEXES_AT, len(plan.indexed()), at.INDEX_SIZE)
+    for k, (stream, column) in enumerate(plan.indexed()):
+        lines[k, : at.X_USED] = stream, column, plan.numbers[stream, column]
+
+
+def write_route(words: np.ndarray, plan: Plan, route: Route) -> None:
+    """Probe orders."""
+    n = plan.streams
+    view(words, at.ORDER_AT, n, n - 1)[:] = route.order
+    view(words, at.ACCESS_AT, n, (n - 1) * at.ACCESS_SIZE)[:] = route.access.reshape(n, -1)
+    view(words, at.CHECKS_AT, n, (n - 1) * (len(plan.preds) + 1))[:] = route.checks.reshape(n, -1)
+
+
+def clear_new(words: np.ndarray, plan: Plan, old: Capacity) -> None:
+    """Give leaves and blocks beyond the old capacity their empty form."""
+    size, was = int(words[at.LEAVES]), leaves(plan, old) if old.slots else 0
+    if size:
+        records = view(words, at.LEAVES_AT, plan.pools, size * plan.leaf_words())
+        fresh = records.reshape(plan.pools, size, -1)[:, was:]
+        fresh.view(np.float64)[..., at.BASE] = np.inf
+        fresh[..., at.TIE] = np.iinfo(np.int64).max
+        if plan.drifting:
+            fresh.view(np.float64)[..., at.TURN] = -np.inf
+    order = view(words, at.ORDERS_AT, len(plan.indexed()), int(words[at.BLOCK_CAP]))
+    order[:, old.blocks :] = np.arange(old.blocks, order.shape[1])
+
+
+def regrown(words: np.ndarray, plan: Plan, capacity: Capacity, oracle_rows: int | None = None) -> np.ndarray:
+    """The same shard in a block of other capacity; directories' tables and inner nodes are left to be rebuilt."""
+    old = Capacity(int(words[at.SLOT_CAP]), int(words[at.KEY_CAP]), int(words[at.BLOCK_CAP]))
+    old_oracle = int(words[at.ORACLE_ROWS])
+    rows = old_oracle if oracle_rows is None else oracle_rows
+    new = lay_out(plan, capacity, rows)
+    new[: at.STREAMS] = words[: at.STREAMS]
+    for a, b in zip(parts(plan, old, old_oracle), parts(plan, capacity, rows), strict=True):
+        if a.word in (at.TABLES_AT, at.WINS_AT, at.FAILS_AT):
+            continue
+        outer, inner = min(a.outer, b.outer), min(a.inner, b.inner)
+        view(new, b.word, b.outer, b.inner)[:outer, :inner] = view(words, a.word, a.outer, a.inner)[:outer, :inner]
+    clear_new(new, plan, old)
+    return new
+
+
+assert HIGH > 0

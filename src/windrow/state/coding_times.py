@@ -1,0 +1,157 @@
+"""Times: the time columns of all streams as int64 on one common scale.
+
+The scale is a `TimeDomain`: timestamps in their finest unit, dates as microseconds (so that a window of "36
+hours" means something on them), integers as they are, or no times at all, where the row's number takes their
+place.
+"""
+
+import datetime as dt
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from windrow.errors import SpecError, TimeError
+from windrow.state import columns as cols
+from windrow.state.coding_numbers import NANOSECONDS
+from windrow.state.coding_types import family, finest, value_type
+
+_KINDS = {"timestamp": "timestamp", "date": "date", "integer": "integer"}
+_EPOCH = dt.datetime(1970, 1, 1)
+_FRACTION = re.compile(r"(:\d\d)[.,](\d+)")
+
+
+@dataclass(frozen=True)
+class TimeDomain:
+    """The scale of a query's times: what they are, and the unit in which the engine counts them."""
+
+    kind: Literal["timestamp", "date", "integer", "rank"]
+    unit: Literal["s", "ms", "us", "ns", "steps"]
+    tz: str | None = None
+
+    @property
+    def arrow_type(self) -> pa.DataType:
+        """The type to which time columns are cast."""
+        return pa.int64() if self.unit == "steps" else pa.timestamp(self.unit, tz=self.tz)
+
+
+def time_domain(types: Sequence[pa.DataType | None], where: Sequence[str]) -> TimeDomain:
+    """The common scale of the streams' time columns; None stands for a stream that has none."""
+    kinds = [_kind(type_, name) for type_, name in zip(types, where, strict=True)]
+    if len(set(kinds)) > 1:
+        raise TimeError(
+            f"the streams' times are not of one kind: {_listed(types, where)}; give every stream a time "
+            "column of the same kind (timestamp, date or integer), or none of them"
+        )
+    known = [value_type(t) for t in types if t is not None]
+    if kinds[0] == "timestamp":
+        zones = {t.tz for t in known}
+        if None in zones and len(zones) > 1:
+            raise TimeError(
+                f"some times have a time zone and some have none: {_listed(types, where)}; give the ones "
+                "without a zone (pyarrow.compute.assume_timezone), or drop it from the others "
+                "(local_timestamp)"
+            )
+        return TimeDomain("timestamp", finest(known), zones.pop() if len(zones) == 1 else "UTC")  # type: ignore[arg-type]
+    if kinds[0] == "date":
+        return TimeDomain("date", "us")
+    return TimeDomain("integer" if kinds[0] == "integer" else "rank", "steps")
+
+
+def times(column: Any, domain: TimeDomain, where: str) -> NDArray[np.int64]:
+    """The times of a column in units of the domain; a null among them is an error that counts them.
+
+    `where` names stream and column. The result may be a read-only view of the column's memory.
+    """
+    cast = cols.cast(column, domain.arrow_type, where, TimeError)
+    if cast.null_count:
+        raise TimeError(
+            f"{where} is null in {cast.null_count} of {len(cast)} rows, and a row without a time has no "
+            "place in a window: filter such rows out or fill their times before the join"
+        )
+    return cols.int64s(cast)
+
+
+def duration_in_units(amount: int, unit: Literal["ns", "steps"], domain: TimeDomain, where: str) -> Fraction:
+    """A duration of nanoseconds ("ns") or plain steps ("steps") in units of the domain."""
+    if domain.unit == "steps":
+        if unit == "ns" and amount != 0:
+            rows = "row numbers, because the streams have no time column"
+            what = "integers" if domain.kind == "integer" else rows
+            raise SpecError(f"{where}: times are {what}, so write a duration as a plain number such as 100")
+        return Fraction(amount)
+    if unit == "steps" and amount != 0:
+        raise SpecError(
+            f"{where}: times are {domain.kind}s, so {amount} needs a unit, as in '{amount} seconds'"
+        )
+    return Fraction(amount, NANOSECONDS[domain.unit])
+
+
+def moment(since: str | int, domain: TimeDomain, where: str = "landmark") -> int:
+    """A point in time in units of the domain: an ISO text for timestamps and dates, an integer otherwise.
+
+    A text without an offset is wall time in the domain's zone. A moment between two units is rounded up, so
+    that `time >= moment` holds for exactly the times at or after it.
+    """
+    if domain.unit == "steps":
+        if isinstance(since, str):
+            raise SpecError(f"{where}: times are integers, so write an integer instead of {since!r}")
+        return _in_range(since, since, where)
+    if not isinstance(since, str):
+        raise SpecError(
+            f"{where}: times are {domain.kind}s, so write an ISO text such as '2024-05-31T12:00:00', not "
+            f"{since!r}"
+        )
+    units_per_second = NANOSECONDS["s"] // NANOSECONDS[domain.unit]
+    return _in_range(math.ceil(_seconds(since, domain, where) * units_per_second), since, where)
+
+
+def _kind(type_: pa.DataType | None, name: str) -> str:
+    if type_ is None:
+        return "rank"
+    kind = _KINDS.get(str(family(value_type(type_))))
+    if kind is None:
+        raise TimeError(
+            f"{name} has type {type_}, which is no event time: cast it to a timestamp (or a date or an "
+            "integer)"
+        )
+    return kind
+
+
+def _listed(types: Sequence[pa.DataType | None], where: Sequence[str]) -> str:
+    pairs = zip(where, types, strict=True)
+    return ", ".join(f"{name} has no time column" if t is None else f"{name} is {t}" for name, t in pairs)
+
+
+def _seconds(text: str, domain: TimeDomain, where: str) -> Fraction:
+    """Seconds since 1970 of an ISO text, with any number of digits after the second."""
+    digits = _FRACTION.search(text)
+    try:
+        parsed = dt.datetime.fromisoformat(_FRACTION.sub(r"\1", text, count=1))
+    except ValueError as problem:
+        raise SpecError(f"{where}: {text!r} is no ISO time such as '2024-05-31T12:00:00'") from problem
+    fraction = Fraction(int(digits[2]), 10 ** len(digits[2])) if digits else Fraction(0)
+    if parsed.tzinfo is not None:
+        if domain.tz is None:
+            raise SpecError(
+                f"{where}: {text!r} has an offset but the times have no zone: leave the offset out"
+            )
+        return (parsed - _EPOCH.replace(tzinfo=dt.UTC)) // dt.timedelta(seconds=1) + fraction
+    wall = (parsed - _EPOCH) // dt.timedelta(seconds=1)
+    if domain.tz is not None:
+        scalar = pa.scalar(wall, pa.timestamp("s"))
+        wall = pc.assume_timezone(scalar, domain.tz, ambiguous="earliest", nonexistent="latest").value
+    return wall + fraction
+
+
+def _in_range(value: int, since: str | int, where: str) -> int:
+    if not -(2**63) <= value < 2**63:
+        raise SpecError(f"{where}: {since!r} lies outside the range of the times' unit")
+    return int(value)

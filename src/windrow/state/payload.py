@@ -1,0 +1,73 @@
+"""Payloads: the residents' columns, in Arrow, gathered only for matches.
+
+A stream's payload is a list of chunks; a row is addressed by its position in their concatenation. Rows that leave memory stay where they are
+until their chunk is merged or too much is dead. Chunks shrink geometrically towards the newest, so that there are O(log n) of them and
+each row is copied O(log n) times:
+
+    [ 9,000 rows ][ 3,000 ][ 900 ][ 200 ]  <- a push appends here
+
+At most a quarter of what is stored is dead after `tidy`: payload is charged with that quarter on top.
+"""
+
+import numpy as np
+import pyarrow as pa
+
+from windrow.kernels.rows import live_rows, repoint
+
+DEAD_SHARE = 0.2  # of all stored rows; 1 / (1 - 0.2) = 1.25
+SPARE_ROWS = 1024  # dead rows that are never worth a copy
+
+
+class Payload:
+    """The payload of one stream's residents."""
+
+    def __init__(self, stream: int, schema: pa.Schema) -> None:
+        self.stream = stream
+        self.schema = schema
+        self.chunks: list[tuple[pa.Table, np.ndarray]] = []  # columns, and the slot of each row
+
+    @property
+    def rows(self) -> int:
+        """Rows stored, dead ones included."""
+        return sum(len(owners) for _, owners in self.chunks)
+
+    def table(self, batch: pa.Table | None = None) -> pa.Table:
+        """All stored rows in their order, then a batch."""
+        tables = [columns for columns, _ in self.chunks]
+        if batch is not None:
+            tables.append(batch)
+        return pa.concat_tables(tables) if tables else self.schema.empty_table()
+
+    def admit(self, block: np.ndarray, batch: pa.Table, chosen: np.ndarray, slots: np.ndarray) -> None:
+        """Store the chosen rows of a batch, which sit in the given slots."""
+        if len(chosen) == 0:
+            return
+        first = self.rows
+        self.chunks.append((_taken(batch, chosen), slots))
+        repoint(block, slots, first)
+        while len(self.chunks) > 1 and len(self.chunks[-2][1]) < 2 * len(self.chunks[-1][1]):
+            self._merge(block, len(self.chunks) - 2)
+
+    def tidy(self, block: np.ndarray, residents: int) -> None:
+        """Copy everything together when too much is dead."""
+        dead = self.rows - residents
+        if dead > max(DEAD_SHARE * self.rows, SPARE_ROWS):
+            self._merge(block, 0)
+
+    def _merge(self, block: np.ndarray, start: int) -> None:
+        """Replace the chunks from a place on by one with their live rows."""
+        first = sum(len(owners) for _, owners in self.chunks[:start])
+        owners = np.concatenate([owners for _, owners in self.chunks[start:]])
+        alive = live_rows(block, owners, self.stream, first)
+        merged = pa.concat_tables([columns for columns, _ in self.chunks[start:]])
+        del self.chunks[start:]
+        if len(alive):
+            self.chunks.append((_taken(merged, alive), owners[alive]))
+            repoint(block, owners[alive], first)
+
+
+def _taken(table: pa.Table, rows: np.ndarray) -> pa.Table:
+    """A copy of some rows, in one piece, that holds on to nothing else."""
+    if table.num_columns == 0:
+        return table
+    return table.take(pa.array(rows)).combine_chunks()

@@ -1,0 +1,185 @@
+"""A plan: what a shard needs to know of a bound query, in numbers only."""
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from windrow.kernels import layout as at
+from windrow.kernels.layout import HIGH, LINK_WORDS, NONE, PER_STREAM
+
+
+@dataclass(frozen=True)
+class Learning:
+    """Which statistic feeds the policy, and its parameters."""
+
+    kind: int = at.STAT_NONE
+    half_life: int | None = None
+    sketch_depth: int = 0
+    sketch_width: int = 0
+
+    @property
+    def growth(self) -> float:
+        """How much more an arrival weighs than the one before it."""
+        return 1.0 if self.half_life is None else float(2.0 ** (1.0 / self.half_life))
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """Streams, directories, predicates, windows and pools of one shard.
+
+    `classes[stream, link]` names the directory of each of a stream's links; `numbers` says for each stream and value
+    column whether it holds float bits (1), integers (0) or nothing (-1); `windows` are the words REACH to POOL of
+    each stream's line; `preds` the predicates' lines.
+    """
+
+    classes: np.ndarray
+    directories: int
+    numbers: np.ndarray
+    preds: np.ndarray
+    windows: np.ndarray
+    cap_rows: tuple[int, ...] = (HIGH,)
+    cap_bytes: tuple[int, ...] = (HIGH,)
+    rule: int = at.FIFO
+    learning: Learning = field(default_factory=Learning)
+    value: str | None = None
+    fail_when_full: bool = False
+    seed: int = 0
+    idle_limit: int = HIGH
+    probe_order: tuple[tuple[int, ...], ...] | None = None
+
+    @property
+    def streams(self) -> int:
+        """How many streams."""
+        return int(self.windows.shape[0])
+
+    @property
+    def links(self) -> int:
+        """The largest number of directories a stream is in."""
+        return int(self.classes.shape[1])
+
+    @property
+    def pools(self) -> int:
+        """How many pools the memory is divided into."""
+        return len(self.cap_rows)
+
+    @property
+    def ranges(self) -> np.ndarray:
+        """The predicates that are not equalities."""
+        return self.preds[self.preds[:, at.P_KIND] != at.P_EQUAL]
+
+    @property
+    def common_key(self) -> bool:
+        """Whether one directory holds every stream and nothing else restricts the join."""
+        return self.directories == 1 and bool((self.classes[:, 0] == 0).all()) and len(self.ranges) == 0
+
+    @property
+    def is_pair(self) -> bool:
+        """Whether the fast driver applies."""
+        return self.streams == 2 and self.common_key
+
+    @property
+    def ranked(self) -> bool:
+        """Whether the rule keeps priorities."""
+        return self.rule in (at.PROB, at.LIFE, at.LIFE_EXPECTED)
+
+    @property
+    def drifting(self) -> bool:
+        """Whether priorities change with the clock."""
+        return self.rule in (at.LIFE, at.LIFE_EXPECTED)
+
+    @property
+    def by_row(self) -> bool:
+        """Whether each resident is a leaf of its own."""
+        return not self.common_key or self.value is not None
+
+    @property
+    def counts_rows(self) -> bool:
+        """Whether some window counts rows."""
+        return bool((self.windows[:, at.LAST_ROWS - at.REACH] > 0).any())
+
+    def indexed(self) -> list[tuple[int, int]]:
+        """(stream, value column) pairs that get an ordered index: those of range predicates."""
+        found: list[tuple[int, int]] = []
+        for p in self.ranges:
+            if p[at.P_KIND] == at.P_NE:
+                continue
+            for pair in ((p[at.P_LEFT], p[at.P_LEFT_COL]), (p[at.P_RIGHT], p[at.P_RIGHT_COL])):
+                if (int(pair[0]), int(pair[1])) not in found:
+                    found.append((int(pair[0]), int(pair[1])))
+        return found
+
+    def histograms(self) -> list[tuple[int, int]]:
+        """(stream, value column) pairs whose distribution statistics learn."""
+        if self.learning.kind == at.STAT_NONE:
+            return []
+        return [(int(s), int(c)) for s, c in np.argwhere(self.numbers >= 0)]
+
+    def positions(self) -> np.ndarray:
+        """The link of each stream into each directory, or NONE."""
+        found = np.full((self.streams, self.directories), NONE, np.int64)
+        for stream, link in np.argwhere(self.classes >= 0):
+            found[stream, self.classes[stream, link]] = link
+        return found
+
+    def offsets(self) -> dict[int, int]:
+        """Where in a slot the fields begin that not every query has; 0 for those it lacks."""
+        first = at.LINK0 + self.links * LINK_WORDS
+        found = {at.VALS_OFF: first}
+        first += self.numbers.shape[1]
+        wanted = {
+            at.RANK_OFF: self.counts_rows,
+            at.GAIN_OFF: self.value is not None,
+            at.SCORE_OFF: self.ranked and self.by_row,
+            at.PLACE_OFF: self.rule == at.RAND,
+        }
+        for word, present in wanted.items():
+            found[word] = first if present else 0
+            first += present
+        return found
+
+    def slot_words(self) -> int:
+        """Words of a slot's record."""
+        wanted = (self.counts_rows, self.value is not None, self.ranked and self.by_row, self.rule == at.RAND)
+        return at.LINK0 + self.links * LINK_WORDS + self.numbers.shape[1] + sum(wanted)
+
+    def key_words(self) -> int:
+        """Words of a key's record."""
+        return 1 + PER_STREAM * self.streams + (self.streams if self.value else 0)
+
+    def leaf_words(self) -> int:
+        """Words of a leaf's record."""
+        return 4 if self.drifting else 2
+
+    def leaf_bytes(self) -> int:
+        """What one more leaf costs, with its share of the inner nodes."""
+        return 8 * (self.leaf_words() + 2 + self.drifting) if self.ranked else 0
+
+    def key_bytes(self) -> int:
+        """What the first resident of a stream under a key is charged beside itself: the key's whole record."""
+        if self.directories == 0:
+            return 0
+        return 8 * (self.key_words() + 2) + (0 if self.by_row else self.leaf_bytes())
+
+    def row_bytes(self) -> int:
+        """What every resident is charged beside its payload."""
+        size = 8 * self.slot_words()
+        size += 32 * len(self.indexed())  # blocks are at least half full: two places of two words
+        if self.rule == at.RAND:
+            size += 8
+        elif self.ranked and self.by_row:
+            size += self.leaf_bytes()
+        return size
+
+    def without_cap(self) -> "Plan":
+        """The same join, exact: no caps, no policy, no statistics."""
+        windows = self.windows.copy()
+        windows[:, at.POOL - at.REACH] = 0
+        return replace(
+            self,
+            windows=windows,
+            cap_rows=(HIGH,),
+            cap_bytes=(HIGH,),
+            rule=at.FIFO,
+            learning=Learning(),
+            fail_when_full=False,
+        )

@@ -1,0 +1,132 @@
+"""One shard's memory and the kernels that run on it.
+
+A driver runs until it is done or something has to be done outside: grow the block, prune statistics, hand over matches.
+Growth is the owner's, so that kernels never allocate what they keep.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from windrow.kernels import layout as at
+from windrow.kernels import upkeep
+from windrow.kernels.many import drive_many
+from windrow.kernels.pair import drive_pair
+from windrow.state import block
+from windrow.state.block import Capacity, view
+from windrow.state.graph import route
+from windrow.state.plan import Plan
+
+REROUTE_EVERY = 1 << 14  # arrivals between two looks at the probe orders
+FIRST_OUT = 1 << 14
+
+
+class Full(Exception):
+    """A group of rows does not fit and the plan says fail."""
+
+
+class Shard:
+    """Residents, indexes, statistics and counters of one shard."""
+
+    def __init__(self, plan: Plan, emit: bool = True) -> None:
+        self.plan = plan
+        self.hold(block.start(plan, route(plan), emit))
+        upkeep.rebuild(self.words)
+
+    def hold(self, words: np.ndarray) -> None:
+        """Take a block as this shard's memory."""
+        self.words = words
+        self.floats = words.view(np.float64)
+
+    def advance(self, batch: np.ndarray) -> Iterator[np.ndarray]:
+        """Take a batch of row records; yields matches as arrays [stream, match] of payload rows, in pieces."""
+        self._reroute()
+        self.words[at.CURSOR] = 0
+        drive = drive_pair if self.plan.is_pair else drive_many
+        out = np.empty((self.plan.streams, FIRST_OUT if self.words[at.EMIT] else 0), np.int64)
+        while True:
+            status, out, found = drive(self.words, batch, out)
+            if found:
+                yield out[:, :found].copy()
+            if status == at.DONE:
+                return
+            if status == at.FULL:
+                raise Full
+            self._make_room(status, len(batch) // self.row_words)
+
+    @property
+    def row_words(self) -> int:
+        """Words of an arriving row's record."""
+        return at.R_CODES + self.plan.links + self.plan.numbers.shape[1]
+
+    @property
+    def capacity(self) -> Capacity:
+        """What the block can hold now."""
+        return Capacity(*(int(self.words[k]) for k in (at.SLOT_CAP, at.KEY_CAP, at.BLOCK_CAP)))
+
+    def _make_room(self, status: int, rows: int) -> None:
+        """Do what a driver asked for."""
+        more = min(rows, at.GROUP_LIMIT)
+        now = self.capacity
+        if status == at.GROW_SLOTS:
+            self.grow(Capacity(max(2 * now.slots, now.slots + more), now.keys, now.blocks))
+        elif status == at.GROW_KEYS:
+            self.grow(Capacity(now.slots, block.power_of_two(max(2 * now.keys, now.keys + more)), now.blocks))
+        elif status == at.GROW_BLOCKS:
+            self.grow(Capacity(now.slots, now.keys, max(2 * now.blocks, now.blocks + more + 1)))
+        elif status == at.PRUNE:
+            self._prune()
+
+    def grow(self, capacity: Capacity, oracle_rows: int | None = None) -> None:
+        """Move into a block of another capacity."""
+        self.hold(block.regrown(self.words, self.plan, capacity, oracle_rows))
+        upkeep.rebuild(self.words)
+
+    def _prune(self) -> None:
+        """Forget the rarest half of the keys that only statistics keep."""
+        streams = self.plan.streams
+        records = view(self.words, at.KEYS_AT, self.plan.directories, int(self.words[at.KEY_CAP] * self.plan.key_words()))
+        for d in range(self.plan.directories):
+            ctl = view(self.words, at.DIRS_AT, self.plan.directories, at.DIR_SIZE)[d]
+            keys = records[d].reshape(-1, self.plan.key_words())[: ctl[at.KEY_TOP]]
+            per_stream = keys[:, 1 : 1 + at.PER_STREAM * streams].reshape(-1, streams, at.PER_STREAM)
+            idle = np.flatnonzero((per_stream[:, :, at.COUNT - 1] == 0).all(axis=1))
+            weight = per_stream[idle][:, :, at.FREQ - 1].view(np.float64).max(axis=1)
+            upkeep.forget_keys(self.words, d, idle[np.argsort(weight, kind="stable")[: len(idle) // 2 + 1]])
+
+    def _reroute(self) -> None:
+        """Choose the probe orders anew when enough has been seen since."""
+        arrivals, n = int(self.words[at.ARRIVALS]), self.plan.streams
+        if n > 2 and arrivals - self.words[at.ROUTED] >= REROUTE_EVERY:
+            self.words[at.ROUTED] = arrivals
+            tally = view(self.words, at.TALLY_AT, n, n * 2).reshape(n, n, 2)
+            block.write_route(self.words, self.plan, route(self.plan, tally))
+
+    def preload(self, streams: list[tuple[list[np.ndarray], np.ndarray, np.ndarray]]) -> None:
+        """Let the histograms see whole streams, each given as (numbers, rows to keep, gains)."""
+        for k, (stream, column) in enumerate(self.plan.histograms()):
+            columns, keep, gain = streams[stream]
+            bits = columns[column][keep]
+            numbers = bits.view(np.float64) if self.plan.numbers[stream, column] else bits.astype(np.float64)
+            weights = np.maximum(gain[keep], 0.0) if self.plan.value == "product" else np.ones(len(numbers))
+            upkeep.learn_histogram(self.words, k, np.ascontiguousarray(numbers), weights)
+
+    def change(self, plan: Plan) -> None:
+        """Take over the windows and caps of another plan of the same shape; expire and shed at once."""
+        self.plan = plan
+        block.write_windows(self.words, plan)
+        upkeep.reconsider(self.words)
+
+    def stream_counter(self, what: int) -> np.ndarray:
+        """A per-stream counter."""
+        return view(self.words, at.STREAMS_AT, self.plan.streams, at.STREAM_SIZE)[:, what].copy()
+
+    @property
+    def charged_bytes(self) -> int:
+        """Bytes charged for the residents."""
+        return int(view(self.words, at.POOLS_AT, self.plan.pools, at.POOL_SIZE)[:, at.USED_BYTES].sum())
+
+    @property
+    def matched(self) -> int:
+        """Matches found so far."""
+        return int(self.words[at.MATCHED])

@@ -1,0 +1,94 @@
+"""Snapshots: a shard's whole state as bytes, checked when it is read. Never pickle: a checkpoint must not run code.
+
+    magic, version   8 + 4 bytes
+    header           its length, then JSON: what the parts are, the query, counters
+    parts            each its length, then bytes: raw words, or Arrow IPC streams
+    checksum         CRC-32 of everything before it
+"""
+
+import json
+import struct
+import zlib
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from windrow.errors import SnapshotError
+
+MAGIC = b"windrow\x00"
+VERSION = 1
+_HEAD = struct.Struct("<8sIQ")
+_LENGTH = struct.Struct("<Q")
+_CHECK = struct.Struct("<I")
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The parts of a snapshot."""
+
+    header: dict[str, Any]
+    parts: list[pa.Buffer]
+
+
+def write(header: dict[str, Any], parts: list[Any]) -> bytes:
+    """One snapshot from a header and parts that support the buffer protocol."""
+    text = json.dumps(header, sort_keys=True, separators=(",", ":")).encode()
+    pieces: list[Any] = [_HEAD.pack(MAGIC, VERSION, len(text)), text, _LENGTH.pack(len(parts))]
+    for part in parts:
+        view = memoryview(part).cast("B")
+        pieces += [_LENGTH.pack(view.nbytes), view]
+    check = 0
+    for piece in pieces:
+        check = zlib.crc32(piece, check)
+    return b"".join([*pieces, _CHECK.pack(check)])
+
+
+def read(data: bytes) -> Snapshot:
+    """The parts of a snapshot, or a SnapshotError that says what is wrong with it."""
+    if not isinstance(data, (bytes, bytearray, memoryview)):
+        raise SnapshotError(f"a snapshot is bytes, got {type(data).__name__}")
+    view = memoryview(data)
+    if len(view) < _HEAD.size + _LENGTH.size + _CHECK.size:
+        raise SnapshotError(f"the snapshot is truncated: it has only {len(view)} bytes")
+    magic, version, length = _HEAD.unpack_from(view)
+    if magic != MAGIC:
+        raise SnapshotError("this is not a windrow snapshot")
+    if version != VERSION:
+        raise SnapshotError(
+            f"the snapshot has version {version}, this windrow reads version {VERSION}: restore it with the windrow "
+            "that wrote it"
+        )
+    if zlib.crc32(view[: -_CHECK.size]) != _CHECK.unpack(view[-_CHECK.size :])[0]:
+        raise SnapshotError("the snapshot is truncated or was altered: its checksum does not fit")
+    at = _HEAD.size
+    header = json.loads(bytes(view[at : at + length]))
+    at += length
+    (count,) = _LENGTH.unpack_from(view, at)
+    at += _LENGTH.size
+    buffer, parts = pa.py_buffer(data), []
+    for _ in range(count):
+        (size,) = _LENGTH.unpack_from(view, at)
+        at += _LENGTH.size
+        parts.append(buffer.slice(at, size))
+        at += size
+    return Snapshot(header, parts)
+
+
+def words_of(part: pa.Buffer) -> np.ndarray:
+    """A part as a block of words of its own."""
+    return np.frombuffer(part, np.int64).copy()
+
+
+def table_bytes(table: pa.Table) -> pa.Buffer:
+    """A table as an Arrow IPC stream."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return sink.getvalue()
+
+
+def table_of(part: pa.Buffer) -> pa.Table:
+    """The table of an Arrow IPC stream."""
+    return pa.ipc.open_stream(part).read_all()

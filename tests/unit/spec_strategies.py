@@ -1,0 +1,133 @@
+"""Hypothesis strategies for every part of a query."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from itertools import pairwise
+from typing import Any
+
+from hypothesis import strategies as st
+
+from windrow import policies, statistics
+from windrow.spec import (
+    Band,
+    Compare,
+    Distance,
+    Duration,
+    Equal,
+    Filter,
+    Memory,
+    Output,
+    Query,
+    Stream,
+    Value,
+    Window,
+)
+
+names = st.text("abcxyz_09é", min_size=1, max_size=6).filter(str.isidentifier)
+columns = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8).filter(
+    lambda t: bool(t.strip())
+)
+positive = st.integers(1, 2**63 - 1)
+finite = st.floats(0, allow_nan=False, allow_infinity=False) | st.integers(0, 10**12)
+
+window_kinds = st.sampled_from(["right", "left", "both", "neither"])
+
+
+def time_windows(unit: Any) -> st.SearchStrategy[Window]:
+    return st.builds(Window.time, st.builds(Duration, positive, unit), window_kinds)
+
+
+windows = st.one_of(
+    time_windows(st.sampled_from(["ns", "steps"])),
+    st.builds(Window.rows, positive),
+    st.builds(Window.landmark, st.integers(-(2**63), 2**63 - 1)),
+    st.builds(
+        Window.landmark,
+        st.datetimes(datetime(1700, 1, 1), datetime(2200, 1, 1), timezones=st.none() | st.just(UTC)),
+    ),
+    st.just(Window.unbounded()),
+)
+
+scalars = st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
+filters = st.one_of(
+    st.builds(Filter, columns, st.sampled_from(["=", "!=", "<", "<=", ">", ">="]), scalars),
+    st.builds(Filter, columns, st.sampled_from(["in", "not in"]), st.lists(scalars, min_size=1, max_size=3)),
+    st.builds(Filter, columns, st.sampled_from(["is null", "is not null"])),
+)
+
+half_lives = st.integers(1, 10**9)
+any_statistics = st.one_of(
+    st.just(statistics.Oracle()),
+    st.just(statistics.Running()),
+    st.builds(statistics.Decayed, half_lives),
+    st.builds(statistics.Sketch, st.integers(1, 2**20), st.integers(1, 16), st.none() | half_lives),
+)
+
+
+@st.composite
+def any_policies(draw: st.DrawFn) -> policies.Policy:
+    policy = draw(st.sampled_from(policies.ALL))
+    return policy(statistics=draw(any_statistics)) if policy.needs_statistics else policy()  # type: ignore[call-arg]
+
+
+def references(stream: str) -> st.SearchStrategy[str]:
+    return columns.map(lambda column: f"{stream}.{column}")
+
+
+@st.composite
+def predicates(draw: st.DrawFn, left: str = "a", right: str = "b") -> Any:
+    kind = draw(st.sampled_from([Equal, Compare, Band, Distance]))
+    if kind is Distance:
+        size = draw(st.integers(1, 3))
+        sides = [draw(st.lists(references(s), min_size=size, max_size=size)) for s in (left, right)]
+        return Distance(sides[0], sides[1], draw(finite))
+    one, other = draw(references(left)), draw(references(right))
+    if kind is Compare:
+        return Compare(one, draw(st.sampled_from(["<", "<=", ">", ">=", "!="])), other)
+    if kind is Band:
+        return Band(one, other, draw(finite | st.builds(Duration, positive, st.just("ns"))))
+    return Equal(one, other)
+
+
+@st.composite
+def memories(draw: st.DrawFn, streams: tuple[str, ...] = ("a", "b")) -> Memory:
+    limit: int | str = draw(
+        st.one_of(
+            positive,
+            positive.map(lambda size: f"{size} B"),
+            st.floats(0.001, 900, allow_nan=False).map(lambda share: f"{share:.7f}%"),
+        )
+    )
+    ratios = st.fixed_dictionaries({name: st.floats(0.01, 100) for name in streams})
+    return Memory(limit, split=draw(st.none() | st.just(True) | ratios))
+
+
+@st.composite
+def streams(draw: st.DrawFn, name: str, unit: str) -> Stream:
+    lateness = Duration(draw(st.integers(0, 10**15)), unit)  # type: ignore[arg-type]
+    window = draw(time_windows(st.just(unit)) | st.just(Window.unbounded()))
+    return Stream(name, draw(columns), window, lateness, draw(st.lists(filters, max_size=2)))
+
+
+@st.composite
+def queries(draw: st.DrawFn) -> Query:
+    labels = tuple(draw(st.lists(names, min_size=2, max_size=4, unique=True)))
+    unit = draw(st.sampled_from(["ns", "steps"]))
+    chain = [draw(predicates(one, other)) for one, other in pairwise(labels)]
+    outputs = st.lists(st.sampled_from(labels).flatmap(references), min_size=1, max_size=4)
+    selected = draw(st.none() | outputs)
+    orders = {name: draw(st.permutations([other for other in labels if other != name])) for name in labels}
+    return Query(
+        streams=[draw(streams(name, unit)) for name in labels],
+        on=chain,
+        select=selected and [Output(column, f"c{i}") for i, column in enumerate(selected)],
+        value=draw(st.none() | st.just(Value(dict.fromkeys(labels, "v"), "sum"))),
+        memory=draw(st.none() | memories(labels)),
+        policy=draw(any_policies()),
+        on_full=draw(st.sampled_from(["shed", "fail"])),
+        order=draw(st.sampled_from(["time", "arrival"])),
+        patience=draw(st.none() | st.builds(Duration, positive, st.just(unit))),
+        probe_order=draw(st.none() | st.just(orders)),
+        seed=draw(st.integers(0, 2**63 - 1)),
+    )
