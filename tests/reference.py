@@ -174,11 +174,14 @@ def row_time(stream: Stream, row: Mapping[str, Any], number: int) -> int:
 
 
 def is_ignored(query: Query, stream: int, row: Mapping[str, Any]) -> bool:
-    """Whether a row can never match: it fails a filter, or is null where a predicate looks."""
-    name = query.names[stream]
-    places = [split_reference(reference) for predicate in query.on for reference in predicate.columns]
-    null = any(row[column] is None for side, column in places if side == name)
-    return null or not all(filter_holds(condition, row) for condition in query.streams[stream].where)
+    """Whether a row can never match: it fails a filter, or has no value where a predicate looks for one."""
+    for predicate in query.on:
+        for side, column in map(split_reference, predicate.columns):
+            if side != query.names[stream]:
+                continue
+            if row[column] is None or (isinstance(predicate, Band | Distance) and _is_nan(row[column])):
+                return True
+    return not all(filter_holds(condition, row) for condition in query.streams[stream].where)
 
 
 def live_rows(query: Query, rows: Sequence[Taken]) -> list[int]:

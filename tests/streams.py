@@ -27,13 +27,19 @@ FIRST_DAY = datetime(2024, 2, 28, 23, 59, 50)
 LARGEST = 2**63 - 1
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Case:
     """A query, the schemas of its streams, and the rows that each push brings."""
 
     query: Query
     schemas: dict[str, pa.Schema]
     batches: list[dict[str, list[dict[str, Any]]]]
+
+    def __repr__(self) -> str:
+        """The case on a few lines, for failures; rows are given without the names of their columns."""
+        types = {name: [str(field.type) for field in schema] for name, schema in self.schemas.items()}
+        rows = [{n: [(*row.values(),) for row in part] for n, part in batch.items()} for batch in self.batches]
+        return f"\n{self.query.to_json()}\ntypes: {types}\n" + "\n".join(f"push: {batch}" for batch in rows)
 
     @property
     def tables(self) -> list[dict[str, pa.Table]]:

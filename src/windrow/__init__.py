@@ -1,6 +1,7 @@
 """windrow: join streams in fixed memory, and know what it cost."""
 
 from windrow import errors, policies, statistics
+from windrow.api import Result, join
 from windrow.engine import Engine, Metrics
 from windrow.spec import (
     Band,
@@ -29,10 +30,12 @@ __all__ = [
     "Metrics",
     "Output",
     "Query",
+    "Result",
     "Stream",
     "Value",
     "Window",
     "errors",
+    "join",
     "policies",
     "statistics",
 ]

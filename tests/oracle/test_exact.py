@@ -128,7 +128,7 @@ def _duckdb(case: Case) -> Counter[tuple[Any, ...]]:
         connection.execute("set timezone = 'UTC'")
         for name, table in tables.items():
             connection.register(name, table)
-        return multiset(connection.execute(_sql(case)).fetch_arrow_table())
+        return multiset(connection.sql(_sql(case)).to_arrow_table())
 
 
 def _sql(case: Case) -> str:

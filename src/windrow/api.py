@@ -1,0 +1,117 @@
+"""`windrow.join`: two tables in, their join inside a budget out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import pyarrow as pa
+
+from windrow.engine import Engine, Metrics
+from windrow.engine.prepare import as_table
+from windrow.errors import MissingDependency
+from windrow.feed import exact_rows, feed
+from windrow.policies import Policy
+from windrow.spec import DurationLike, Memory, Query, Value, WindowLike, pair_query
+from windrow.spec.output import Selection
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a join gave: the matches, and what they cost."""
+
+    table: pa.Table
+    metrics: Metrics
+
+    @property
+    def recall(self) -> float | None:
+        """Matches produced over matches of the exact join."""
+        return self.metrics.recall
+
+    def to_pandas(self) -> Any:
+        """The matches as a pandas data frame."""
+        return self.table.to_pandas()
+
+    def to_polars(self) -> Any:
+        """The matches as a Polars data frame."""
+        try:
+            import polars
+        except ImportError as error:
+            raise MissingDependency.of("polars", "test", "Result.to_polars") from error
+        return polars.from_arrow(self.table)
+
+
+def join(
+    left: Any,
+    right: Any,
+    on: Any,
+    time: str | Mapping[str, str] | None = None,
+    within: WindowLike | Mapping[str, WindowLike] | None = None,
+    memory: Memory | int | str | None = None,
+    policy: Policy | str = "prob",
+    *,
+    lateness: DurationLike | Mapping[str, DurationLike] = 0,
+    where: Mapping[str, Iterable[Any]] | None = None,
+    select: Selection | None = None,
+    value: Value | None = None,
+    on_full: Literal["shed", "fail"] = "shed",
+    order: Literal["time", "arrival"] = "time",
+    seed: int = 0,
+    recall: bool = True,
+) -> Result:
+    """Join two tables as if they were streams: rows meet when they match and lie within each other's windows.
+
+    Parameters:
+        left, right: Arrow tables, pandas or Polars data frames.
+        on: a column that both have, a list of such, or predicates over "left.column" and "right.column".
+        time: the event-time column (of each side, if they differ); None takes the row number as time.
+        within: the window, as a duration or a Window; one for both sides or one for each.
+        memory: the budget: bytes ("64 MB"), rows (100_000), or a share of what the exact join needs ("20%");
+            None for an exact join.
+        policy: what to shed when the budget is full.
+        lateness: how far rows may be out of order; rows later than that are counted and left out. Without it
+            the tables are sorted by time first.
+
+    >>> left = pa.table({"user": [1, 2, 1], "ts": [0, 1, 5]})
+    >>> right = pa.table({"user": [1, 1, 2], "ts": [2, 9, 3], "page": ["a", "b", "c"]})
+    >>> result = join(left, right, on="user", time="ts", within=5)
+    >>> result.table.sort_by("left_ts").to_pylist()
+    ... # doctest: +NORMALIZE_WHITESPACE
+    [{'user': 1, 'left_ts': 0, 'right_ts': 2, 'page': 'a'}, {'user': 2, 'left_ts': 1, 'right_ts': 3, 'page': 'c'},
+     {'user': 1, 'left_ts': 5, 'right_ts': 2, 'page': 'a'}, {'user': 1, 'left_ts': 5, 'right_ts': 9, 'page': 'b'}]
+    """
+    query = pair_query(
+        on, time, within, memory, policy, lateness=lateness, where=where, select=select, value=value,
+        on_full=on_full, order=order, patience=None, seed=seed,
+    )  # fmt: skip
+    tables = {"left": as_table(left, "left"), "right": as_table(right, "right")}
+    engine = engine_for(query, tables, recall)
+    pieces = list(run(engine, tables))
+    return Result(pa.concat_tables(pieces), engine.metrics)
+
+
+def engine_for(query: Query, tables: Mapping[str, pa.Table], recall: bool = True) -> Engine:
+    """An engine for whole tables: shares of memory become rows, and oracles get what they need to know."""
+    if all(stream.lateness.amount == 0 for stream in query.streams):
+        query = query.with_(patience=0)  # the tables are fed in time order: no stream needs to be waited for
+    if query.memory is not None and query.memory.share is not None:
+        rows = max(1, math.ceil(query.memory.share * exact_rows(query, tables)))
+        split = dict(query.memory.split) if isinstance(query.memory.split, tuple) else query.memory.split is not None
+        query = query.with_(memory=Memory(max(rows, len(query.streams)), split=split or None))
+    schemas = {name: table.schema for name, table in tables.items()}
+    needs_oracle = getattr(getattr(query.policy, "statistics", None), "honest", True) is False
+    return Engine(query, schemas, recall=recall, oracle=tables if needs_oracle and query.memory else None)
+
+
+def run(
+    engine: Engine, tables: Mapping[str, pa.Table], progress: Callable[[int], None] | None = None
+) -> Iterator[pa.Table]:
+    """Push whole tables through an engine; yields the matches, slice by slice."""
+    for batches in feed(engine.query, tables):
+        matches = engine.push(batches)
+        if matches is not None:
+            yield matches
+        if progress is not None:
+            progress(sum(batch.num_rows for batch in batches.values()))

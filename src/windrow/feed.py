@@ -1,0 +1,72 @@
+"""Feeding whole tables to an engine: in event-time order, in slices that end between instants.
+
+Where a lateness is declared, the order of the rows in the tables is their order of arrival and is kept; slices then follow the
+latest time seen so far. Without one the tables are sorted first, so that nothing can be late.
+"""
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+import pyarrow as pa
+
+from windrow.engine import Engine
+from windrow.errors import UnknownColumn
+from windrow.spec import Query
+from windrow.state.coding import time_domain, times
+
+SLICE_ROWS = 1 << 18
+
+
+def feed(query: Query, tables: Mapping[str, pa.Table], rows: int = SLICE_ROWS) -> Iterator[dict[str, pa.Table]]:
+    """Successive pushes of about `rows` rows that together hold all rows of the tables."""
+    if any(stream.time is None for stream in query.streams):
+        progress = {name: np.arange(table.num_rows) for name, table in tables.items()}
+        ordered = dict(tables)
+    else:
+        ordered, progress = _in_order(query, tables)
+    total = sum(map(len, progress.values()))
+    if total <= rows:
+        yield ordered
+        return
+    yield from _slices(ordered, progress, rows)
+
+
+def _in_order(query: Query, tables: Mapping[str, pa.Table]) -> tuple[dict[str, pa.Table], dict[str, np.ndarray]]:
+    """The tables as they are to be taken, and for each row how far time has come."""
+    columns = {s.name: s.time for s in query.streams}
+    for name, column in columns.items():
+        if column not in tables[name].column_names:
+            raise UnknownColumn.of(str(column), tables[name].column_names, f"time, stream {name!r}")
+    refs = [f"{name}.{column}" for name, column in columns.items()]
+    domain = time_domain([tables[n].schema.field(c).type for n, c in columns.items()], refs)
+    keeps_order = query.order == "arrival" or any(s.lateness.amount > 0 for s in query.streams)
+    ordered, progress = {}, {}
+    for (name, column), ref in zip(columns.items(), refs, strict=True):
+        time = times(tables[name][column], domain, ref)
+        ordered[name] = tables[name]
+        if keeps_order:
+            time = np.maximum.accumulate(time) if len(time) else time
+        elif len(time) and bool((time[1:] < time[:-1]).any()):
+            order = np.argsort(time, kind="stable")
+            ordered[name], time = tables[name].take(pa.array(order)), time[order]
+        progress[name] = time
+    return ordered, progress
+
+
+def _slices(
+    tables: Mapping[str, pa.Table], progress: Mapping[str, np.ndarray], rows: int
+) -> Iterator[dict[str, pa.Table]]:
+    together = np.sort(np.concatenate(list(progress.values())), kind="stable")
+    starts = dict.fromkeys(tables, 0)
+    for cut in np.unique(np.append(together[rows - 1 :: rows], together[-1])):
+        ends = {name: int(np.searchsorted(time, cut, side="right")) for name, time in progress.items()}
+        yield {name: table.slice(starts[name], ends[name] - starts[name]) for name, table in tables.items()}
+        starts = ends
+
+
+def exact_rows(query: Query, tables: Mapping[str, pa.Table]) -> int:
+    """Rows that the exact join holds at its peak: what a share of memory is a share of."""
+    engine = Engine(query.with_(memory=None), {n: t.schema for n, t in tables.items()}, count_only=True)
+    for batches in feed(query, tables):
+        engine.push(batches)
+    return engine.metrics.peak_rows
