@@ -54,10 +54,12 @@ def _all_columns(query: Query, schemas: dict[str, pa.Schema]) -> tuple[OutputCol
 
 def _keys_of_one_name(query: Query) -> set[str]:
     """Columns that every stream has under one name and that the predicates make equal on all of them."""
-    streams: dict[str, set[str]] = {}
+    reached: dict[str, list[set[str]]] = {}
     for predicate in query.on:
         if isinstance(predicate, Equal):
             (a, left), (b, right) = split_reference(predicate.left), split_reference(predicate.right)
             if left == right:
-                streams.setdefault(left, set()).update((a, b))
-    return {column for column, where in streams.items() if where == set(query.names)}
+                groups = reached.setdefault(left, [])
+                touched = [g for g in groups if g & {a, b}]
+                reached[left] = [g for g in groups if g not in touched] + [{a, b}.union(*touched)]
+    return {column for column, groups in reached.items() if groups == [set(query.names)]}

@@ -29,11 +29,15 @@ class Rows:
     table: pa.Table
     time: np.ndarray
     keep: np.ndarray  # rows that are not late and may match
-    counted: np.ndarray  # rows that are not late: windows in rows count them even if they are ignored
+    counted: np.ndarray  # rows that are not late
     codes: list[np.ndarray]
     numbers: list[np.ndarray]
     cost: np.ndarray
     gain: np.ndarray
+
+    def chosen(self) -> Any:
+        """An index of the rows that are not late."""
+        return slice(None) if self.counted.all() else np.flatnonzero(self.counted)
 
     @property
     def late(self) -> int:
@@ -166,18 +170,18 @@ class Packed:
 
     def __init__(self, binding: Binding, rows: list[Rows], bases: list[int]) -> None:
         self.words = at.R_CODES + binding.plan.links + binding.plan.numbers.shape[1]
-        counts_rows = binding.plan.windows[:, at.LAST_ROWS - at.REACH] > 0
-        chosen = [np.flatnonzero(r.counted if counts_rows[s] else r.keep) for s, r in enumerate(rows)]
-        sizes = [len(c) for c in chosen]
+        # late rows stay out; ignored ones come along, because they too move the clock and count in windows of rows
+        chosen = [r.chosen() for r in rows]
+        sizes = [len(r.time[c]) for r, c in zip(rows, chosen, strict=True)]
         self.stream = np.repeat(np.arange(len(rows)), sizes)
-        self.row = np.concatenate([bases[s] + c for s, c in enumerate(chosen)])
+        self.row = np.concatenate([bases[s] + np.arange(len(r.time))[chosen[s]] for s, r in enumerate(rows)])
         time = np.concatenate([r.time[c] for r, c in zip(rows, chosen, strict=True)])
         live = np.concatenate([r.keep[c] for r, c in zip(rows, chosen, strict=True)])
         cost = np.concatenate([r.cost[c] for r, c in zip(rows, chosen, strict=True)])
         self.head = np.stack([time, self.stream, live.astype(np.int64), self.row, cost])
         self.gain = np.concatenate([r.gain[c] if len(r.gain) else r.gain for r, c in zip(rows, chosen, strict=True)])
-        self.codes = _stacked([r.codes for r in rows], chosen, binding.plan.links)
-        self.numbers = _stacked([r.numbers for r in rows], chosen, binding.plan.numbers.shape[1])
+        self.codes = _stacked([r.codes for r in rows], chosen, sizes, binding.plan.links)
+        self.numbers = _stacked([r.numbers for r in rows], chosen, sizes, binding.plan.numbers.shape[1])
         self.tick = time if binding.query.order == "time" else _running_max(time, sizes)
         self.order = np.argsort(self.tick, kind="stable")
         self.slot = np.full(len(time), at.NONE, np.int64)
@@ -199,14 +203,14 @@ class Packed:
             start = end
 
 
-def _stacked(parts: list[list[np.ndarray]], chosen: list[np.ndarray], width: int) -> np.ndarray:
+def _stacked(parts: list[list[np.ndarray]], chosen: list[Any], sizes: list[int], width: int) -> np.ndarray:
     """[column, row] over all streams; streams with fewer columns have zeros."""
-    found = np.zeros((width, sum(map(len, chosen))), np.int64)
+    found = np.zeros((width, sum(sizes)), np.int64)
     start = 0
-    for arrays, rows in zip(parts, chosen, strict=True):
+    for arrays, rows, size in zip(parts, chosen, sizes, strict=True):
         for k, array in enumerate(arrays):
-            found[k, start : start + len(rows)] = array[rows]
-        start += len(rows)
+            found[k, start : start + size] = array[rows]
+        start += size
     return found
 
 

@@ -34,7 +34,7 @@ HIGH = 2**62
 _next = count()
 # what changes with every row
 SEQ, MATCHED, RANDOM, CLOCK, WATERMARK, CURSOR, ARRIVALS = (next(_next) for _ in range(7))
-PEAK_ROWS, PEAK_BYTES, FREE, FREE_COUNT, TOP, ROUTED = (next(_next) for _ in range(6))
+PEAK_ROWS, PEAK_BYTES, FREE, FREE_COUNT, TOP, ROUTED, WARMTH = (next(_next) for _ in range(7))
 WEIGHT, VALUE = (next(_next) for _ in range(2))  # floats
 # switches
 RULE, BY_ROW, STATISTIC, KEEP_IDLE, EMIT, FAIL_WHEN_FULL, HAS_VALUE, VALUE_SUM = (next(_next) for _ in range(8))
@@ -44,16 +44,14 @@ GROWTH, SAMPLE_SHARE, SAMPLE_WEIGHT = (next(_next) for _ in range(3))  # floats
 STREAMS, POOLS, DIRS, LINKS, VALS, PREDS, INDEXES, HISTS, SKETCH_DEPTH, SKETCH_WIDTH, ORACLE_ROWS = (
     next(_next) for _ in range(11)
 )
-SLOT_CAP, SLOT_WORDS, KEY_CAP, KEY_WORDS, TABLE_SIZE, LEAVES, LEAF_WORDS, BLOCK_CAP = (next(_next) for _ in range(8))
+SLOT_CAP, SLOT_WORDS, KEY_CAP, KEY_WORDS, TABLE_SIZE, LEAVES, NODE_WORDS, BLOCK_CAP = (next(_next) for _ in range(8))
 # where in a slot the fields begin that not every query has
 VALS_OFF, RANK_OFF, GAIN_OFF, SCORE_OFF, PLACE_OFF = (next(_next) for _ in range(5))
 # where the tables and parts begin
 STREAMS_AT, POOLS_AT, DIRS_AT, CLASSES_AT, POSITION_AT, ORDER_AT, ACCESS_AT, CHECKS_AT = (next(_next) for _ in range(8))
 PREDS_AT, TALLY_AT, HIST_OF_AT, HISTS_AT, MEANS_AT, LIFE_AT, SAMPLE_AT, INDEXES_AT = (next(_next) for _ in range(8))
 SKETCH_AT, ORACLE_AT, ORACLE_START_AT = (next(_next) for _ in range(3))
-SLOTS_AT, DENSE_AT, TABLES_AT, KEYS_AT, WINS_AT, FAILS_AT, LEAVES_AT, ORDERS_AT, BLOCKS_AT = (
-    next(_next) for _ in range(9)
-)
+SLOTS_AT, DENSE_AT, TABLES_AT, KEYS_AT, NODES_AT, FAILS_AT, ORDERS_AT, BLOCKS_AT = (next(_next) for _ in range(8))
 HEAD_SIZE = next(_next)
 
 # a stream's line: counters, then its window and pool
@@ -73,8 +71,8 @@ STREAM_MASK = (1 << STREAM_BITS) - 1
 # a key's record: the code, four words per stream, then (with output values) one worth per stream
 CODE = 0
 HEAD, TAIL, COUNT, FREQ, PER_STREAM = 1, 2, 3, 4, 4
-# a leaf's record; drifting leaves have all four words
-BASE, TIE, SLOPE, TURN = range(4)
+# a node's record in a tournament: the leaf that wins below it and what it wins with; drifting trees have all five words
+WIN, BASE, TIE, SLOPE, TURN = range(5)
 # an ordered index's line; a block's record: count, numbers, slots
 X_STREAM, X_COLUMN, X_FLOAT, X_USED, INDEX_SIZE = range(5)
 BLOCK = 128

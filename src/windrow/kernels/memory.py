@@ -46,9 +46,8 @@ class Memory(NamedTuple):
     keys_at: int
     key_words: int
     key_cap: int
-    wins_at: int
-    leaves_at: int
-    leaf_words: int
+    nodes_at: int
+    node_words: int
     leaves: int
 
 
@@ -117,9 +116,8 @@ def shaped(
         w[at.KEYS_AT],
         w[at.KEY_WORDS],
         w[at.KEY_CAP],
-        w[at.WINS_AT],
-        w[at.LEAVES_AT],
-        w[at.LEAF_WORDS],
+        w[at.NODES_AT],
+        w[at.NODE_WORDS],
         w[at.LEAVES],
     )
 

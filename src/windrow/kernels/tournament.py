@@ -8,6 +8,7 @@ A leaf's priority is ``base + slope * max(clock, turn)``: constant (slope 0), fa
 
 Empty leaves have base = +inf. Ties are decided by the sequence number of the leaf's oldest row: the earlier arrival loses,
 so that the later one is worth more. Node 1 is the root; leaf i is node LEAVES + i.
+A node keeps a copy of what its winner won with, so that a path is repaired with one read per level; drifting leaves are looked up.
 """
 
 
@@ -20,20 +21,27 @@ from windrow.kernels.layout import (
     SLOPE,
     TIE,
     TURN,
+    WIN,
 )
 from windrow.kernels.memory import Memory
 
 
 @inline
+def node_at(m: Memory, pool: int, node: int) -> int:
+    """Where a node's record begins."""
+    return m.nodes_at + (pool * 2 * m.leaves + node) * m.node_words
+
+
+@inline
 def leaf_at(m: Memory, pool: int, leaf: int) -> int:
     """Where a leaf's record begins."""
-    return m.leaves_at + (pool * m.leaves + leaf) * m.leaf_words
+    return node_at(m, pool, m.leaves + leaf)
 
 
 @inline
 def winner(m: Memory, pool: int) -> int:
     """The leaf with the lowest priority."""
-    return m.w[m.wins_at + pool * 2 * m.leaves + 1]
+    return m.w[node_at(m, pool, 1) + WIN]
 
 
 @inline
@@ -61,20 +69,20 @@ def crossing(m: Memory, low: int, high: int, clock: float) -> float:
     return until
 
 
-@inline
+@inner
 def settle(m: Memory, pool: int, node: int, clock: float) -> bool:
     """Decide one inner node again; whether anything about it changed."""
-    wins = m.wins_at + pool * 2 * m.leaves
-    left, right = m.w[wins + 2 * node], m.w[wins + 2 * node + 1]
-    at_left, at_right = leaf_at(m, pool, left), leaf_at(m, pool, right)
-    p_left, p_right = priority(m, at_left, clock), priority(m, at_right, clock)
-    swap = p_right < p_left or (p_right == p_left and m.w[at_right + TIE] < m.w[at_left + TIE])
-    low = right if swap else left
-    changed = m.w[wins + node] != low
-    m.w[wins + node] = low
-    if m.drifting == 0:
+    at, left, right = node_at(m, pool, node), node_at(m, pool, 2 * node), node_at(m, pool, 2 * node + 1)
+    if m.drifting:  # what a child won with may have changed since
+        left, right = leaf_at(m, pool, m.w[left + WIN]), leaf_at(m, pool, m.w[right + WIN])
+    p_left, p_right = priority(m, left, clock), priority(m, right, clock)
+    swap = p_right < p_left or (p_right == p_left and m.w[right + TIE] < m.w[left + TIE])
+    low, high = (right, left) if swap else (left, right)
+    changed = m.w[at + WIN] != m.w[low + WIN]
+    m.w[at + WIN], m.x[at + BASE], m.w[at + TIE] = m.w[low + WIN], m.x[low + BASE], m.w[low + TIE]
+    if not m.drifting:
         return changed
-    until = crossing(m, at_right, at_left, clock) if swap else crossing(m, at_left, at_right, clock)
+    until = crossing(m, low, high, clock)
     fails = m.w[FAILS_AT] + pool * m.leaves
     if 2 * node < m.leaves:
         until = min(until, m.x[fails + 2 * node], m.x[fails + 2 * node + 1])
@@ -89,28 +97,26 @@ def update(m: Memory, pool: int, leaf: int, clock: float) -> None:
     if m.drifting:
         update_drifting(m, pool, leaf, clock)
         return
-    wins = m.wins_at + pool * 2 * m.leaves
     at = leaf_at(m, pool, leaf)
     best, base, tie = leaf, m.x[at + BASE], m.w[at + TIE]
     node = m.leaves + leaf
     while node > 1:
-        rival = m.w[wins + (node ^ 1)]
-        at = leaf_at(m, pool, rival)
-        if m.x[at + BASE] < base or (m.x[at + BASE] == base and m.w[at + TIE] < tie):
-            best, base, tie = rival, m.x[at + BASE], m.w[at + TIE]
+        rival = node_at(m, pool, node ^ 1)
+        if m.x[rival + BASE] < base or (m.x[rival + BASE] == base and m.w[rival + TIE] < tie):
+            best, base, tie = m.w[rival + WIN], m.x[rival + BASE], m.w[rival + TIE]
         node >>= 1
-        if m.w[wins + node] == best and best != leaf:
+        at = node_at(m, pool, node)
+        if m.w[at + WIN] == best and best != leaf:
             break
-        m.w[wins + node] = best
+        m.w[at + WIN], m.x[at + BASE], m.w[at + TIE] = best, base, tie
 
 
 @inner
 def update_drifting(m: Memory, pool: int, leaf: int, clock: float) -> None:
     """The same where nodes also say until when they stand."""
-    wins = m.wins_at + pool * 2 * m.leaves
     node = (m.leaves + leaf) >> 1
     while node >= 1:
-        if not settle(m, pool, node, clock) and m.w[wins + node] != leaf:
+        if not settle(m, pool, node, clock) and m.w[node_at(m, pool, node) + WIN] != leaf:
             break
         node >>= 1
 
@@ -152,8 +158,7 @@ def clear(m: Memory, at: int) -> None:
 @inner
 def rebuild(m: Memory, pool: int, clock: float) -> None:
     """Decide every node, after growth, restore, or a change that touches all leaves."""
-    wins = m.wins_at + pool * 2 * m.leaves
     for leaf in range(m.leaves):
-        m.w[wins + m.leaves + leaf] = leaf
+        m.w[leaf_at(m, pool, leaf) + WIN] = leaf
     for node in range(m.leaves - 1, 0, -1):
         settle(m, pool, node, clock)

@@ -17,8 +17,8 @@ class Life(Policy):
     Why: the product is the number of matches the row would give if it stayed until it expires. When it
     fails: rows seldom stay that long when memory is short, so LIFE overrates fresh rows of rare keys; with
     large windows almost every newcomer gets in and pushes out better rows, and LIFE does little better than
-    RAND. LIFE-EXPECTED corrects this. Where windows are unbounded nothing has a remaining lifetime, and
-    LIFE ranks as PROB does.
+    RAND. LIFE-EXPECTED corrects this. Where windows are unbounded nothing has a remaining lifetime: such
+    queries are refused, as are those that mix windows in time and in rows.
 
     Needs statistics of every stream.
 

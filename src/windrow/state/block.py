@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from windrow.kernels import layout as at
-from windrow.kernels.layout import HIGH, LOW, NONE
+from windrow.kernels.layout import LOW, NONE
 from windrow.state.graph import Route
 from windrow.state.plan import Plan
 
@@ -75,9 +75,8 @@ def parts(plan: Plan, capacity: Capacity, oracle_rows: int) -> list[Part]:
         Part(at.DENSE_AT, pools, capacity.slots if plan.rule == at.RAND else 0),
         Part(at.TABLES_AT, d, 2 * capacity.keys),
         Part(at.KEYS_AT, d, capacity.keys * plan.key_words()),
-        Part(at.WINS_AT, pools, 2 * size),
+        Part(at.NODES_AT, pools, 2 * size * plan.node_words()),
         Part(at.FAILS_AT, pools, size if plan.drifting else 0),
-        Part(at.LEAVES_AT, pools, size * plan.leaf_words()),
         Part(at.ORDERS_AT, indexes, capacity.blocks),
         Part(at.BLOCKS_AT, indexes, capacity.blocks * at.BLOCK_WORDS),
     ]
@@ -99,7 +98,7 @@ def lay_out(plan: Plan, capacity: Capacity, oracle_rows: int = 0) -> np.ndarray:
         at.SKETCH_WIDTH: learning.sketch_width, at.ORACLE_ROWS: oracle_rows,
         at.SLOT_CAP: capacity.slots, at.SLOT_WORDS: plan.slot_words(), at.KEY_CAP: capacity.keys,
         at.KEY_WORDS: plan.key_words(), at.TABLE_SIZE: 2 * capacity.keys, at.LEAVES: leaves(plan, capacity),
-        at.LEAF_WORDS: plan.leaf_words(), at.BLOCK_CAP: capacity.blocks, **plan.offsets(),
+        at.NODE_WORDS: plan.node_words(), at.BLOCK_CAP: capacity.blocks, **plan.offsets(),
     }  # fmt: skip
     for word, size in sizes.items():
         words[word] = size
@@ -135,7 +134,7 @@ def start(plan: Plan, route: Route, emit: bool) -> np.ndarray:
     view(words, at.PREDS_AT, len(plan.preds), at.PRED_SIZE)[:] = plan.preds
     write_numbers(words, plan)
     write_route(words, plan, route)
-    clear_new(words, plan, Capacity(0, 0, 0))
+    clear_new(words, plan, 0, 0)
     return words
 
 
@@ -181,18 +180,23 @@ def write_route(words: np.ndarray, plan: Plan, route: Route) -> None:
     view(words, at.CHECKS_AT, n, (n - 1) * (len(plan.preds) + 1))[:] = route.checks.reshape(n, -1)
 
 
-def clear_new(words: np.ndarray, plan: Plan, old: Capacity) -> None:
-    """Give leaves and blocks beyond the old capacity their empty form."""
-    size, was = int(words[at.LEAVES]), leaves(plan, old) if old.slots else 0
-    if size:
-        records = view(words, at.LEAVES_AT, plan.pools, size * plan.leaf_words())
-        fresh = records.reshape(plan.pools, size, -1)[:, was:]
+def leaf_records(words: np.ndarray, plan: Plan) -> np.ndarray:
+    """The leaves' records, [pool, leaf, word]."""
+    size = int(words[at.LEAVES])
+    nodes = view(words, at.NODES_AT, plan.pools, 2 * size * plan.node_words())
+    return nodes.reshape(plan.pools, 2 * size, plan.node_words())[:, size:]
+
+
+def clear_new(words: np.ndarray, plan: Plan, old_leaves: int, old_blocks: int) -> None:
+    """Give leaves and blocks beyond the old ones their empty form."""
+    if words[at.LEAVES]:
+        fresh = leaf_records(words, plan)[:, old_leaves:]
         fresh.view(np.float64)[..., at.BASE] = np.inf
         fresh[..., at.TIE] = np.iinfo(np.int64).max
         if plan.drifting:
             fresh.view(np.float64)[..., at.TURN] = -np.inf
     order = view(words, at.ORDERS_AT, len(plan.indexed()), int(words[at.BLOCK_CAP]))
-    order[:, old.blocks :] = np.arange(old.blocks, order.shape[1])
+    order[:, old_blocks:] = np.arange(old_blocks, order.shape[1])
 
 
 def regrown(words: np.ndarray, plan: Plan, capacity: Capacity, oracle_rows: int | None = None) -> np.ndarray:
@@ -203,12 +207,12 @@ def regrown(words: np.ndarray, plan: Plan, capacity: Capacity, oracle_rows: int 
     new = lay_out(plan, capacity, rows)
     new[: at.STREAMS] = words[: at.STREAMS]
     for a, b in zip(parts(plan, old, old_oracle), parts(plan, capacity, rows), strict=True):
-        if a.word in (at.TABLES_AT, at.WINS_AT, at.FAILS_AT):
+        if a.word in (at.TABLES_AT, at.NODES_AT, at.FAILS_AT):
             continue
         outer, inner = min(a.outer, b.outer), min(a.inner, b.inner)
         view(new, b.word, b.outer, b.inner)[:outer, :inner] = view(words, a.word, a.outer, a.inner)[:outer, :inner]
-    clear_new(new, plan, old)
+    kept = int(words[at.LEAVES])
+    if kept:
+        leaf_records(new, plan)[:, :kept] = leaf_records(words, plan)
+    clear_new(new, plan, kept, old.blocks)
     return new
-
-
-assert HIGH > 0

@@ -146,13 +146,13 @@ class Plan:
         """Words of a key's record."""
         return 1 + PER_STREAM * self.streams + (self.streams if self.value else 0)
 
-    def leaf_words(self) -> int:
-        """Words of a leaf's record."""
-        return 4 if self.drifting else 2
+    def node_words(self) -> int:
+        """Words of a node's record in a tournament."""
+        return 5 if self.drifting else 3
 
     def leaf_bytes(self) -> int:
-        """What one more leaf costs, with its share of the inner nodes."""
-        return 8 * (self.leaf_words() + 2 + self.drifting) if self.ranked else 0
+        """What one more leaf costs: its record, and that of an inner node."""
+        return 8 * (2 * self.node_words() + self.drifting) if self.ranked else 0
 
     def key_bytes(self) -> int:
         """What the first resident of a stream under a key is charged beside itself: the key's whole record."""

@@ -1,0 +1,94 @@
+"""The command line: `windrow join` and `windrow demo`.
+
+A command imports what it runs on when it runs, so that help and refusals come at once. Whatever is wrong with
+the input leaves as one line on the error stream: exit code 1 for what windrow refuses, 2 for a command that
+is written wrongly.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from windrow.cli.demo import demo
+from windrow.cli.join import join
+from windrow.errors import WindrowError
+
+# Typer carries its own copy of click or uses the installed one, by its version; this is the class of either.
+_UsageError: Any = typer.BadParameter.__bases__[0]
+
+INTERRUPTED = 130  # what shells give for a program ended by Ctrl-C
+
+
+class Commands(TyperGroup):
+    """The commands, with every expected error as one line."""
+
+    def main(self, *args: Any, standalone_mode: bool = True, **extra: Any) -> Any:
+        """Run a command line; ends the process unless told otherwise."""
+        run: Callable[..., Any] = super().main
+        code = _reported(lambda: run(*args, standalone_mode=False, **extra))
+        if standalone_mode:
+            sys.exit(code)
+        return code
+
+
+def _reported(run: Callable[[], Any]) -> int:
+    """The exit code of a run."""
+    try:
+        code = run()
+    except WindrowError as error:
+        return _refuse(str(error), 1)
+    except _UsageError as error:
+        path = error.ctx.command_path if error.ctx is not None else "windrow"
+        return _refuse(f"{error.format_message()} (see {path} --help)", 2)
+    except (KeyboardInterrupt, typer.Abort):
+        return _refuse("interrupted", INTERRUPTED)
+    if code == INTERRUPTED:  # the parser has turned Ctrl-C into an exit code
+        return _refuse("interrupted", INTERRUPTED)
+    return code if isinstance(code, int) else 0
+
+
+def _refuse(message: str, code: int) -> int:
+    typer.echo(f"windrow: {' '.join(message.split())}", err=True)
+    return code
+
+
+app = typer.Typer(
+    cls=Commands,
+    add_completion=False,
+    rich_markup_mode="rich",
+)
+app.command("join")(join)
+app.command("demo")(demo)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from windrow import __version__
+
+        typer.echo(f"windrow {__version__}")
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+def _start(
+    context: typer.Context,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """Join streams in fixed memory, and know what it cost.
+
+    Example:  windrow join clicks.parquet orders.csv --on user_id --time ts --within 10m -o matches.parquet
+    """
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+def main() -> None:
+    """The program `windrow`."""
+    app(prog_name="windrow")

@@ -1,0 +1,126 @@
+"""Pictures: what the lab measures, drawn with matplotlib.
+
+Colours are those of Okabe and Ito, which people with any kind of colour vision tell apart; every line also
+has a marker of its own and its name beside it, so that no legend has to be matched by colour.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from windrow.errors import InputError, MissingDependency
+
+ENDINGS = (".png", ".svg", ".pdf")
+
+Curve = Sequence[tuple[float, float]]
+
+# colour and marker of each policy
+_STYLES = {
+    "rand": ("#6b6b6b", "o"),
+    "fifo": ("#e69f00", "s"),
+    "prob": ("#0072b2", "D"),
+    "life": ("#009e73", "^"),
+    "life-expected": ("#cc79a7", "v"),
+}
+_OTHER = ("#000000", "x")
+_LABEL_GAP = 0.062  # between two names, as a share of the axis
+_INK, _SOFT = "#222222", "#8a8a8a"
+
+
+def check(path: Path) -> None:
+    """Refuse what could not be drawn or written, before any work is done."""
+    _figure_class()
+    if path.suffix.lower() not in ENDINGS:
+        raise InputError(
+            f"{path}: the name does not say which picture this is; known endings are {', '.join(ENDINGS)}"
+        )
+    if path.is_dir():
+        raise InputError(f"{path}: this is a directory; name a file in it")
+    if not path.parent.is_dir():
+        raise InputError(f"{path}: the directory {path.parent} does not exist; make it first")
+
+
+def recall_against_memory(curves: Mapping[str, Curve], path: Path, headline: str, note: str) -> None:
+    """Draw recall over memory, a line for each policy; the file is there as a whole or not at all."""
+    check(path)
+    figure = _figure_class()(figsize=(8.0, 5.2), dpi=160, layout="constrained")
+    axes = figure.subplots()
+    for name, curve in curves.items():
+        colour, marker = _STYLES.get(name, _OTHER)
+        x, y = ([point[i] for point in curve] for i in (0, 1))
+        axes.plot(x, y, color=colour, marker=marker, markersize=5.5, linewidth=1.8, label=name)
+    _label(axes, curves)
+    _furnish(axes, curves)
+    figure.suptitle("Recall against memory", x=0.02, ha="left", fontsize=14, fontweight="bold", color=_INK)
+    axes.set_title(headline, x=-0.09, ha="left", fontsize=9.5, color=_INK, pad=10)
+    figure.supxlabel(note, x=0.02, ha="left", fontsize=8, color=_SOFT)
+    _save(figure, path)
+
+
+def _figure_class() -> Any:
+    # Not pyplot: it would look for a screen.
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise MissingDependency.of("matplotlib", "lab", "drawing a picture") from error
+    return Figure
+
+
+def _label(axes: Any, curves: Mapping[str, Curve]) -> None:
+    """The name of each line at its left end, moved apart where lines lie close."""
+    ends = {name: min(curve) for name, curve in curves.items()}
+    names = sorted(ends, key=lambda name: ends[name][1])
+    for name, place in zip(names, _apart([ends[name][1] for name in names]), strict=True):
+        colour, _ = _STYLES.get(name, _OTHER)
+        x, y = ends[name]
+        leader = {"arrowstyle": "-", "color": colour, "linewidth": 0.8, "shrinkA": 1, "shrinkB": 4}
+        text = {"color": colour, "fontsize": 9.5, "fontweight": "bold", "ha": "right", "va": "center"}
+        axes.annotate(name.upper(), xy=(x, y), xytext=(x * 0.80, place), arrowprops=leader, **text)
+
+
+def _apart(heights: Sequence[float]) -> list[float]:
+    """Ascending heights, moved to lie a gap apart: those that would touch are spread around their mean."""
+    groups: list[list[float]] = []
+    for height in heights:
+        groups.append([height])
+        while len(groups) > 1 and _spread(groups[-2])[-1] + _LABEL_GAP > _spread(groups[-1])[0]:
+            last = groups.pop()
+            groups[-1].extend(last)
+    return [place for group in groups for place in _spread(group)]
+
+
+def _spread(group: Sequence[float]) -> list[float]:
+    middle = sum(group) / len(group)
+    middle = max(middle, _LABEL_GAP * len(group) / 2)  # none below the axis
+    return [middle + (i - (len(group) - 1) / 2) * _LABEL_GAP for i in range(len(group))]
+
+
+def _furnish(axes: Any, curves: Mapping[str, Curve]) -> None:
+    shares = sorted({x for curve in curves.values() for x, _ in curve})
+    axes.set_xscale("log")
+    axes.set_xlim(shares[0] * 0.36, shares[-1] * 1.06)  # room for the names on the left
+    axes.set_xticks(shares, [f"{share:.0%}" for share in shares])
+    axes.minorticks_off()
+    axes.set_ylim(0, 1.03)
+    heights = [0, 0.2, 0.4, 0.6, 0.8, 1.0]
+    axes.set_yticks(heights, [f"{height:.0%}" for height in heights])
+    axes.set_xlabel("memory, as a share of what the exact join needs (log scale)", color=_INK)
+    axes.set_ylabel("recall: share of the exact join's matches", color=_INK)
+    axes.grid(axis="y", color="#e4e4e4", linewidth=0.8)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.tick_params(colors=_INK)
+
+
+def _save(figure: Any, path: Path) -> None:
+    hidden = path.with_name(f".{path.stem}.{secrets.token_hex(4)}{path.suffix.lower()}")
+    try:
+        figure.savefig(hidden)
+        hidden.replace(path)
+    except OSError as error:
+        raise InputError(f"{path}: writing failed: {error.strerror or error}") from error
+    finally:
+        hidden.unlink(missing_ok=True)
