@@ -17,7 +17,7 @@ PICTURE = Path("out/recall-against-memory.png")
 
 
 def demo(
-    rows: Annotated[int, typer.Option("--rows", min=1, help="Rows of each stream.")] = 200_000,
+    rows: Annotated[int, typer.Option("--rows", min=1, help="Rows of each stream.")] = 100_000,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the streams and of RAND.")] = 0,
     out: Annotated[Path, typer.Option("--out", help="The picture: a .png, .svg or .pdf file.")] = PICTURE,
     as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as one JSON object.")] = False,
@@ -26,7 +26,7 @@ def demo(
 
     Shows how much of the exact join each policy keeps, and draws recall against memory.
 
-    Example:  windrow demo --rows 100000 --seed 7 --out recall.png
+    Example:  windrow demo --rows 50000 --seed 7 --out recall.png
     """
     from rich.console import Console
     from rich.live import Live
@@ -55,7 +55,7 @@ def demo(
     if as_json:
         typer.echo(json.dumps({**outcome.to_dict(), "picture": str(out)}, allow_nan=False))
         return
-    console.print(outcome.conclusion(), style="bold")
+    console.print(outcome.conclusion(), style="bold", highlight=False)
     console.print(f"Picture: {out}", highlight=False, soft_wrap=True)
 
 

@@ -94,45 +94,61 @@ def _read(paths: dict[str, Path], query: Query, output: Path) -> dict[str, pa.Ta
 
     sources = {side: open_table(path) for side, path in paths.items()}
     open_writer(output, pa.schema([]), paths.values())
-    columns = _columns(query)
+    everything = query.select is None
+    columns = {side: None if everything else _named(query, side) for side in paths}
     left, right = (source.schema for source in sources.values())
     hints = {"left": _hint(query, "left", right), "right": _hint(query, "right", left)}
     return {side: source.table(columns[side], hints[side]) for side, source in sources.items()}
 
 
-def _columns(query: Query) -> dict[str, list[str] | None]:
-    """The columns that the query names, by side; None for all."""
-    if query.select is None:
-        return dict.fromkeys(query.names)
-    found: dict[str, list[str] | None] = {}
+def _named(query: Query, side: str) -> list[str]:
+    """The columns of one side that the query names."""
+    stream = query.stream(side)
     references = [ref for predicate in query.on for ref in predicate.columns]
-    references += [output.column for output in query.select]
-    for stream in query.streams:
-        own = [ref.removeprefix(f"{stream.name}.") for ref in references if ref.startswith(f"{stream.name}.")]
-        rest = [stream.time] if stream.time else []
-        found[stream.name] = list(dict.fromkeys([*rest, *own, *(filter_.column for filter_ in stream.where)]))
-    return found
+    references += [output.column for output in query.select or ()]
+    own = [ref.removeprefix(f"{side}.") for ref in references if ref.startswith(f"{side}.")]
+    times = [stream.time] if stream.time else []
+    return list(dict.fromkeys([*times, *own, *(filter_.column for filter_ in stream.where)]))
 
 
 def _hint(query: Query, side: str, other: pa.Schema) -> pa.Schema:
-    """What columns of an empty file would have been: those of the other side that they are compared with."""
+    """What the columns of an empty file would have been: as on the other side, or as the query needs them."""
     import pyarrow as pa
 
+    partners = _partners(query, side)
+    types = {partners.get(f.name, f.name): f.type for f in other if not pa.types.is_null(f.type)}
+    stream = query.stream(side)
+    if stream.time:
+        steps = any(getattr(s.window.size, "unit", "ns") == "steps" for s in query.streams)
+        types.setdefault(stream.time, pa.int64() if steps else pa.timestamp("us"))
+    for filter_ in stream.where:
+        value = filter_.value[0] if isinstance(filter_.value, tuple) else filter_.value
+        types.setdefault(filter_.column, pa.string() if value is None else pa.scalar(value).type)
+    for column in _named(query, side):
+        types.setdefault(column, pa.float64() if column in _measured(query, side) else pa.string())
+    return pa.schema(list(types.items()))
+
+
+def _partners(query: Query, side: str) -> dict[str, str]:
+    """Columns of the other side, and what they meet on this one: times and keys."""
     from windrow.spec import Equal
 
-    mine, theirs = (query.stream(name) for name in ((side, "right") if side == "left" else (side, "left")))
-    steps = any(getattr(s.window.size, "unit", "ns") == "steps" for s in query.streams)
-    types = {mine.time: pa.int64() if steps else pa.timestamp("us")} if mine.time else {}
-    partners = {theirs.time: mine.time} if mine.time and theirs.time else {}
+    mine = query.stream(side)
+    theirs = next(stream for stream in query.streams if stream.name != side)
+    found = {theirs.time: mine.time} if mine.time and theirs.time else {}
     for predicate in query.on:
         if isinstance(predicate, Equal):
             a, b = (ref.partition(".")[2] for ref in predicate.columns)
-            partners |= {b: a} if predicate.streams[0] == side else {a: b}
-    for field in other:
-        name = partners.get(field.name, field.name)
-        if not pa.types.is_null(field.type):
-            types[name] = field.type
-    return pa.schema([(name, kind) for name, kind in types.items() if name])
+            found |= {b: a} if predicate.streams[0] == side else {a: b}
+    return found
+
+
+def _measured(query: Query, side: str) -> set[str]:
+    """Columns that are compared by size, and so are numbers."""
+    from windrow.spec import Equal
+
+    references = [ref for p in query.on if not isinstance(p, Equal) for ref in p.columns]
+    return {ref.partition(".")[2] for ref in references if ref.startswith(f"{side}.")}
 
 
 # ------------------------------------------------------------------------------------------- joining

@@ -14,7 +14,7 @@ from windrow.spec import Band, Compare, Distance, Equal, Filter, Output
 from windrow.spec.predicates import Predicate
 
 _REF = r"(?:left|right)\.[^|]+?"
-_BAND = re.compile(rf"\|\s*({_REF})\s+-\s+({_REF})\s*\|\s*<=\s*(.+)")
+_BAND = re.compile(rf"\|\s*({_REF})\s*-\s*({_REF})\s*\|\s*<=\s*(.+)")
 _DISTANCE = re.compile(r"\|\s*\(([^|]+)\)\s*-\s*\(([^|]+)\)\s*\|\s*<=\s*(.+)")
 _COMPARE = re.compile(rf"({_REF})\s*(<=|>=|!=|==|=|<|>)\s*({_REF})")
 _WHERE = re.compile(

@@ -12,7 +12,9 @@ Rows of one group meet each other because each is admitted before the next is pr
 
 from typing import Any
 
+from windrow.kernels import tournament
 from windrow.kernels.chains import key_of, link_at, slot_at, stream_at, take_slot
+from windrow.kernels.directory import key_at
 from windrow.kernels.estimate import fade, hist_learn, learn_key, learns
 from windrow.kernels.jit import inline, inner
 from windrow.kernels.layout import (
@@ -22,6 +24,7 @@ from windrow.kernels.layout import (
     CAP_BYTES,
     CAP_ROWS,
     COST,
+    COUNT,
     DIR_SIZE,
     DONE,
     FAIL_WHEN_FULL,
@@ -45,6 +48,7 @@ from windrow.kernels.layout import (
     LAST_ROWS,
     NEAR,
     NONE,
+    PER_STREAM,
     POOL,
     POOL_SIZE,
     PRUNE,
@@ -65,6 +69,8 @@ from windrow.kernels.layout import (
     STREAM_BITS,
     TIME,
     TOP,
+    USED_BYTES,
+    USED_ROWS,
     VALUE_SUM,
     WEIGHT,
 )
@@ -81,7 +87,7 @@ from windrow.kernels.retain import (
     shed,
     turn_away,
 )
-from windrow.kernels.score import ranked, stream_of, touch_all, touch_group
+from windrow.kernels.score import clock, expiry, group_score, ranked, stream_of, touch_all, touch_group
 
 
 @inline
@@ -236,9 +242,42 @@ def learn_numbers(m: Memory, r: Any, rx: Any, at: int, gain: float) -> None:
 
 
 @inline
-def settle_row(m: Memory, r: Any, at: int, slot: int) -> None:
-    """Admit a row that has been probed, or turn it away when it is too large for its pool."""
-    if too_large(m, slot):
+def met_later(m: Memory, r: Any, k: int, end: int) -> bool:
+    """Whether a later row of the group may match the k-th row (true as well when the group is too long to look)."""
+    if end - k > 8:
+        return True
+    words = row_words(m)
+    for later in range(k + 1, end):
+        if r[later * words + R_CODES] == r[k * words + R_CODES]:
+            return True
+    return False
+
+
+@inline
+def hopeless(m: Memory, slot: int) -> bool:
+    """Whether a row that has been probed would be the first to be shed, so that admitting it is wasted work."""
+    if m.by_row or not ranked(m):
+        return False
+    stream, key = stream_of(m, slot), key_of(m, slot, 0)
+    pool = m.w[stream_at(m, stream) + POOL]
+    at = m.pools_at + pool * POOL_SIZE
+    cost = m.w[slot_at(m, slot) + COST] >> STREAM_BITS
+    if m.w[key_at(m, 0, key) + PER_STREAM * stream + COUNT] == 0:
+        cost += m.w[KEY_BYTES]
+    if m.w[at + USED_ROWS] < m.w[at + CAP_ROWS] and m.w[at + USED_BYTES] + cost <= m.w[at + CAP_BYTES]:
+        return False
+    score = group_score(m, key, stream)
+    now = clock(m)
+    if m.drifting:
+        tournament.advance(m, pool, now)
+        score *= expiry(m, slot) - now
+    return score < tournament.priority(m, tournament.leaf_at(m, pool, tournament.winner(m, pool)), now)
+
+
+@inline
+def settle_row(m: Memory, r: Any, at: int, slot: int, alone: bool) -> None:
+    """Admit a row that has been probed, or turn it away: too large, or the first to be shed and not met again before."""
+    if too_large(m, slot) or (alone and hopeless(m, slot)):
         turn_away(m, slot)
         r[at + R_SLOT] = NONE
         return

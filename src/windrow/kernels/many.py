@@ -335,7 +335,7 @@ def drive_many(block: Any, batch: Any, out: Any) -> tuple[int, Any, int]:
             m.w[MATCHED] += found
             tally_sample(m, r[at + R_CODES], found)
             learn(m, r, rx, at, slot)
-            settle_row(m, r, at, slot)
+            settle_row(m, r, at, slot, False)
         i = end
         m.w[CURSOR] = i
         status = leave(m)

@@ -15,6 +15,7 @@ from windrow.kernels.arrive import (
     group_end,
     learn,
     leave,
+    met_later,
     pair_fits,
     row_words,
     settle_row,
@@ -103,7 +104,9 @@ def walk(m: Memory, slot: int, key: int, out: Any, sent: int) -> int:
 
 
 @inline
-def probe_pair(m: Memory, r: Any, rx: Any, at: int, trusted: bool, out: Any, sent: int) -> int:
+def probe_pair(
+    m: Memory, r: Any, rx: Any, at: int, trusted: bool, alone: bool, out: Any, sent: int
+) -> int:
     """Take one arriving row: count or emit its matches, learn from it, admit it; how many matches it has."""
     stream = r[at + R_STREAM]
     slot = fill(m, r, rx, at)
@@ -114,7 +117,7 @@ def probe_pair(m: Memory, r: Any, rx: Any, at: int, trusted: bool, out: Any, sen
     m.w[MATCHED] += found
     tally_sample(m, r[at + R_CODES], found)
     learn(m, r, rx, at, slot)
-    settle_row(m, r, at, slot)
+    settle_row(m, r, at, slot, alone)
     return found
 
 
@@ -163,7 +166,7 @@ def drive_pair(block: Any, batch: Any, out: Any) -> tuple[int, Any, int]:
                 most = m.w[stream_at(m, 1 - r[at + R_STREAM]) + ROWS]
                 if sent + most > out.shape[1]:
                     out = widen(out, sent + most)
-            found = probe_pair(m, r, rx, at, trusted, out, sent)
+            found = probe_pair(m, r, rx, at, trusted, not met_later(m, r, k, end), out, sent)
             if emits:
                 sent += found
         i = end

@@ -91,8 +91,17 @@ class Outcome:
             f"At {TOLD}% of the memory that the exact join needs, {best.upper()} keeps {kept:.0%} "
             f"of the matches and {base} {told[BASELINE]:.0%}"
         )
-        enough = [share for share in SHARES if (self.recall(BASELINE, share) or 0.0) >= kept]
-        return f"{line}; {base} needs {enough[0]}% to keep as many." if enough else f"{line}."
+        enough = self._needed(BASELINE, kept)
+        return f"{line}; {base} needs about {enough:.0%} to keep as many." if enough else f"{line}."
+
+    def _needed(self, policy: str, recall: float) -> float | None:
+        """The share of memory at which a policy's line reaches `recall`; None if it does not."""
+        below = (0.0, 0.0)
+        for share, reached in sorted(self.curves()[policy]):
+            if reached >= recall:
+                return below[0] + (share - below[0]) * (recall - below[1]) / (reached - below[1])
+            below = (share, reached)
+        return None
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain data."""

@@ -1,0 +1,160 @@
+"""Soak: 100 million arrivals through a fixed budget. The process must stay as large as it was after the first tenth.
+
+Two streams with a time, a key, an amount and a text. Keys are Zipf-distributed over a universe that moves: there are always new
+ones and old ones stop coming, so statistics and key tables are under pressure too. After every push: resident and peak bytes are inside
+the budget, and every row that arrived is accounted for. With --snapshot-every, the engine is now and then replaced by
+its restored snapshot, after both have given the same output for the same push.
+"""
+
+import argparse
+import resource
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from harness import check_counters, save, show
+
+import windrow as wr
+from windrow.spec import parse_bytes
+
+POOL = 1 << 22  # rows of each stream's columns that are drawn once; a batch is a slice of them with new times and keys
+UNIVERSE = 1_000_000  # keys that can come at one time
+MOVE = UNIVERSE // 200  # and how many of them are replaced with every batch
+FLAT = 1.05  # the most that the process may grow after the first tenth
+
+
+class Source:
+    """Batches without end, in bounded memory and little time."""
+
+    def __init__(self, rows: int, seed: int) -> None:
+        rng = np.random.default_rng(seed)
+        pages = pa.array([f"/item/{i:05}?from=" + "x" * (i % 20) for i in range(10_000)])
+        weights = np.cumsum(np.arange(1, UNIVERSE + 1) ** -0.8)
+        self.rows, self.rng = rows, np.random.default_rng(seed + 1)
+        self.keys, self.payload = [], []
+        for _ in range(2):
+            ranks = np.searchsorted(weights, rng.random(POOL) * weights[-1])
+            self.keys.append((ranks * 7_919_113) % UNIVERSE)  # popular keys lie anywhere in the universe
+            page = pages.take(pa.array(rng.integers(0, len(pages), POOL)))
+            self.payload.append(pa.table({"amount": rng.random(POOL), "page": page}))
+
+    def batches(self) -> Iterator[dict[str, pa.Table]]:
+        """Successive pushes: `rows` rows of each stream, one of each per step."""
+        number = 0
+        while True:
+            yield {side: self._table(s, number) for s, side in enumerate(("left", "right"))}
+            number += 1
+
+    def _table(self, s: int, number: int) -> pa.Table:
+        start = int(self.rng.integers(0, POOL - self.rows))
+        keys, low = self.keys[s][start : start + self.rows], number * MOVE
+        keys = low + (keys - low) % UNIVERSE  # the universe is [low, low + UNIVERSE): most keys are as before
+        t = np.arange(number * self.rows, (number + 1) * self.rows)
+        payload = self.payload[s].slice(start, self.rows)
+        return pa.table({"t": t, "k": keys, **{c: payload[c] for c in payload.column_names}})
+
+
+def resident_mb() -> float:
+    """The process in memory now, in MB."""
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) for line in status if line.startswith("VmRSS")) / 1024
+
+
+def highest_mb() -> float:
+    """The most that the process has been, in MB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def check(engine: wr.Engine, budget: int) -> wr.Metrics:
+    """The budget holds and the counters add up."""
+    metrics = engine.metrics
+    assert metrics.total("resident_bytes") <= budget, f"{metrics.total('resident_bytes'):,} bytes are resident"
+    assert metrics.peak_bytes <= budget, f"the peak is {metrics.peak_bytes:,} bytes"
+    check_counters(metrics)
+    return metrics
+
+
+def restored(engine: wr.Engine, batch: dict[str, pa.Table]) -> tuple[wr.Engine, pa.Table]:
+    """The engine from its own snapshot, after a push that both have answered alike, and the matches of that push."""
+    other = wr.Engine.restore(engine.snapshot())
+    matches, again = engine.push(batch), other.push(batch)
+    assert matches.equals(again) and engine.snapshot() == other.snapshot(), "the restored engine went its own way"
+    return other, matches
+
+
+def soak(args: argparse.Namespace) -> dict[str, Any]:
+    budget, pushes = parse_bytes(args.memory), max(10, args.rows // (2 * args.batch))
+    window = wr.Window.time(args.window)
+    streams = [wr.Stream(side, "t", window) for side in ("left", "right")]
+    query = wr.Query(streams=streams, on="k", memory=args.memory, policy=args.policy, seed=args.seed)
+    engine, source = wr.Engine(query), Source(args.batch, args.seed)
+    chance, snapshots = np.random.default_rng(args.seed), 0
+    samples: list[dict[str, float]] = []
+    begun, pushing, matched = time.perf_counter(), 0.0, 0
+    for number, batch in zip(range(1, pushes + 1), source.batches(), strict=False):
+        started = time.perf_counter()
+        if args.snapshot_every and chance.random() < 1 / args.snapshot_every:
+            engine, matches = restored(engine, batch)
+            snapshots += 1
+        else:
+            matches = engine.push(batch)
+        pushing += time.perf_counter() - started
+        matched += matches.num_rows
+        del matches
+        metrics = check(engine, budget)
+        assert metrics.matched == matched
+        sample = {"arrived": metrics.total("arrived"), "rss": resident_mb(), "highest": highest_mb(), "pushing": pushing}
+        samples.append(sample | {"bytes": metrics.total("resident_bytes"), "recall": metrics.recall or 0.0})
+    figures = summary(samples, budget) | {"seconds": time.perf_counter() - begun, "policy": args.policy}
+    return figures | {"matched": matched, "shed": metrics.total("shed"), "snapshots": snapshots, "samples": samples}
+
+
+def summary(samples: list[dict[str, float]], budget: int) -> dict[str, Any]:
+    tenth = len(samples) // 10
+    first, last, before = samples[tenth - 1], samples[-1], samples[-tenth - 1]
+    rest = samples[tenth:]
+    early = samples[2 * tenth - 1]  # the second tenth: kernels are loaded and memory is full
+    rates = [
+        (b["arrived"] - a["arrived"]) / (b["pushing"] - a["pushing"]) / 1e6 for a, b in ((first, early), (before, last))
+    ]
+    return {
+        "arrived": last["arrived"],
+        "budget": budget,
+        "most_resident_bytes": max(s["bytes"] for s in samples),
+        "highest_mb_after_10": first["highest"],
+        "highest_mb_after_100": last["highest"],
+        "rss_max_mb_until_10": max(s["rss"] for s in samples[:tenth]),
+        "rss_max_mb_after_10": max(s["rss"] for s in rest),
+        "growth": last["highest"] / first["highest"],
+        "push_share": last["pushing"],
+        "rate_second_tenth": rates[0],
+        "rate_last_tenth": rates[1],
+        "recall": last["recall"],
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=100_000_000, help="arrivals of both streams together")
+    parser.add_argument("--batch", type=int, default=100_000, help="rows of each stream in a push")
+    parser.add_argument("--memory", default="64 MB")
+    parser.add_argument("--window", type=int, default=2_000_000, help="steps; a step brings one row of each stream")
+    parser.add_argument("--policy", default="prob", choices=[p.name for p in wr.policies.ALL])
+    parser.add_argument("--snapshot-every", type=int, default=0, help="restore from a snapshot about every so many pushes")
+    parser.add_argument("--seed", type=int, default=0)
+    args = parser.parse_args()
+    found = soak(args)
+    show(
+        f"{int(found['arrived']):,} arrivals through {args.memory}, policy {args.policy}, window {args.window:,} steps",
+        ("figure", "value"),
+        [(name, value) for name, value in found.items() if name != "samples"],
+    )
+    save(f"soak-{args.policy}", found)
+    assert found["shed"] > 0 and found["most_resident_bytes"] > 0.9 * found["budget"], "the budget was never full"
+    assert args.snapshot_every or found["growth"] <= FLAT, f"the process grew by {found['growth'] - 1:.1%}"
+
+
+if __name__ == "__main__":
+    main()
