@@ -1,7 +1,7 @@
 """The exact join of 2 x 1,000,000 rows from Parquet files to an Arrow table, against DuckDB; then shedding against the exact join.
 
-Both read the same files and give the same rows; DuckDB runs with all cores and, as a second line, with one, as windrow does.
-Times are wall time and hold everything from opening the files to the last match.
+Both read the same files and give the same rows; DuckDB runs with all cores and, as a second line, with one, as
+windrow does. Times are wall time and hold everything from opening the files to the last match.
 """
 
 import argparse

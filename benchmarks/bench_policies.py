@@ -1,8 +1,8 @@
 """Count-only arrivals per second and core: every policy and statistic against a bare counting loop.
 
-    engine   push of Arrow batches: preparing (coding, ordering, packing) and the kernel
-    kernel   Shard.advance on records packed beforehand
-    floor    floor.py on the same codes: hash lookup, append, expire
+engine   push of Arrow batches: preparing (coding, ordering, packing) and the kernel
+kernel   Shard.advance on records packed beforehand
+floor    floor.py on the same codes: hash lookup, append, expire
 """
 
 import argparse
@@ -178,7 +178,9 @@ def main() -> None:
     args = parser.parse_args()
     lines = [line for setting in SETTINGS for line in measure(setting, args.rounds, args.only)]
     slowest = min(lines, key=lambda line: line["engine"])
-    print(f"\nslowest: {slowest['policy']} in {slowest['setting']!r}: {slowest['engine']:.1f} M/s (target {TARGET:.0f})")
+    print(
+        f"\nslowest: {slowest['policy']} in {slowest['setting']!r}: {slowest['engine']:.1f} M/s (target {TARGET:.0f})"
+    )
     save("policies", {"target": TARGET, "lines": lines})
 
 

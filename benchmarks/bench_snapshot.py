@@ -69,7 +69,13 @@ def measure(residents: int, count_only: bool, rounds: int) -> dict[str, Any]:
     check(engine, data)
     size = len(data) / 1e6
     rates = {name: size / timing.median for name, timing in timings.items()}
-    return {"residents": residents, "payload": not count_only, "MB": size, "bytes_a_row": len(data) / residents, **rates}
+    return {
+        "residents": residents,
+        "payload": not count_only,
+        "MB": size,
+        "bytes_a_row": len(data) / residents,
+        **rates,
+    }
 
 
 def main() -> None:

@@ -55,7 +55,9 @@ def median(runs: list[tuple[float, float, int]]) -> tuple[float, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=5, help="warm starts of each driver")
-    parser.add_argument("--cold-rounds", type=int, default=1, help="starts that compile every kernel: about a minute each")
+    parser.add_argument(
+        "--cold-rounds", type=int, default=1, help="starts that compile every kernel: about a minute each"
+    )
     args = parser.parse_args()
     programs = {driver: START.format(names=names) for driver, names in DRIVERS.items()}
     expected = {"pair": 5, "n streams": 9}  # key 1: 2 rows a stream, key 2: 1 row; 2**n + 1

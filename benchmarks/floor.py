@@ -1,7 +1,8 @@
 """The floor: the least that an exact count of a two-stream window join can do, as a bare loop.
 
-Per arrival one lookup in a hash table, one append to a ring, and the rows that fall out of the window: no policy, no bytes, no
-payload, no snapshot, no keys that go away. What the engine costs beyond this is the price of everything else it does.
+Per arrival one lookup in a hash table, one append to a ring, and the rows that fall out of the window: no policy,
+no bytes, no payload, no snapshot, no keys that go away. What the engine costs beyond this is the price of
+everything else it does.
 """
 
 import numpy as np

@@ -1,7 +1,7 @@
 """What the benchmarks share: contestants in turn, medians, ratios to a named baseline, a table and a JSON file.
 
-A contestant does its work once and returns what the benchmark will check. Contestants take turns, so that a busy machine
-slows all of them alike; the first turn of each is kept apart, because it compiles or loads kernels.
+A contestant does its work once and returns what the benchmark will check. Contestants take turns, so that a busy
+machine slows all of them alike; the first turn of each is kept apart, because it compiles or loads kernels.
 """
 
 import json
@@ -82,7 +82,9 @@ def show(title: str, header: Iterable[str], lines: Iterable[Iterable[object]]) -
     widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
     print(f"\n{title}")
     for row in rows:
-        cells = [cell.ljust(w) if k == 0 else cell.rjust(w) for k, (cell, w) in enumerate(zip(row, widths, strict=True))]
+        cells = [
+            cell.ljust(w) if k == 0 else cell.rjust(w) for k, (cell, w) in enumerate(zip(row, widths, strict=True))
+        ]
         print("  " + "  ".join(cells).rstrip())
 
 

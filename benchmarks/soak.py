@@ -1,9 +1,10 @@
 """Soak: 100 million arrivals through a fixed budget. The process must stay as large as it was after the first tenth.
 
-Two streams with a time, a key, an amount and a text. Keys are Zipf-distributed over a universe that moves: there are always new
-ones and old ones stop coming, so statistics and key tables are under pressure too. After every push: resident and peak bytes are inside
-the budget, and every row that arrived is accounted for. With --snapshot-every, the engine is now and then replaced by
-its restored snapshot, after both have given the same output for the same push.
+Two streams with a time, a key, an amount and a text. Keys are Zipf-distributed over a universe that moves: there
+are always new ones and old ones stop coming, so statistics and key tables are under pressure too. After every push:
+resident and peak bytes are inside the budget, and every row that arrived is accounted for. With --snapshot-every,
+the engine is now and then replaced by its restored snapshot, after both have given the same output for the same
+push.
 """
 
 import argparse
@@ -105,7 +106,12 @@ def soak(args: argparse.Namespace) -> dict[str, Any]:
         del matches
         metrics = check(engine, budget)
         assert metrics.matched == matched
-        sample = {"arrived": metrics.total("arrived"), "rss": resident_mb(), "highest": highest_mb(), "pushing": pushing}
+        sample = {
+            "arrived": metrics.total("arrived"),
+            "rss": resident_mb(),
+            "highest": highest_mb(),
+            "pushing": pushing,
+        }
         samples.append(sample | {"bytes": metrics.total("resident_bytes"), "recall": metrics.recall or 0.0})
     figures = summary(samples, budget) | {"seconds": time.perf_counter() - begun, "policy": args.policy}
     return figures | {"matched": matched, "shed": metrics.total("shed"), "snapshots": snapshots, "samples": samples}
@@ -142,7 +148,9 @@ def main() -> None:
     parser.add_argument("--memory", default="64 MB")
     parser.add_argument("--window", type=int, default=2_000_000, help="steps; a step brings one row of each stream")
     parser.add_argument("--policy", default="prob", choices=[p.name for p in wr.policies.ALL])
-    parser.add_argument("--snapshot-every", type=int, default=0, help="restore from a snapshot about every so many pushes")
+    parser.add_argument(
+        "--snapshot-every", type=int, default=0, help="restore from a snapshot about every so many pushes"
+    )
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
     found = soak(args)

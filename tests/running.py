@@ -8,10 +8,10 @@ from typing import Any
 
 import pyarrow as pa
 from hypothesis import settings
-
-import windrow as wr
 from tests.reference import plain
 from tests.streams import Case
+
+import windrow as wr
 
 COUNTERS = ("arrived", "late", "ignored", "expired", "released", "shed", "resident_rows", "resident_bytes")
 

@@ -1,23 +1,39 @@
-"""windrow: join streams in fixed memory, and know what it cost."""
+"""windrow: join streams in fixed memory, and know what it cost.
 
-from windrow import errors, policies, statistics
-from windrow.api import Result, join
-from windrow.engine import Engine, Metrics
-from windrow.spec import (
-    Band,
-    Compare,
-    Distance,
-    Equal,
-    Filter,
-    Memory,
-    Output,
-    Query,
-    Stream,
-    Value,
-    Window,
-)
+Public names are loaded on first use, so that `import windrow` and the command line's help do not wait for compilers.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from windrow import errors, policies, statistics
+    from windrow.api import Result, join
+    from windrow.engine import Engine, Metrics
+    from windrow.spec import (
+        Band,
+        Compare,
+        Distance,
+        Equal,
+        Filter,
+        Memory,
+        Output,
+        Query,
+        Stream,
+        Value,
+        Window,
+    )
 
 __version__ = "0.1.0"
+
+_HOME = {
+    **dict.fromkeys(("Result", "join"), "windrow.api"),
+    **dict.fromkeys(("Engine", "Metrics"), "windrow.engine"),
+    **dict.fromkeys(
+        ("Band", "Compare", "Distance", "Equal", "Filter", "Memory", "Output", "Query", "Stream", "Value", "Window"),
+        "windrow.spec",
+    ),
+}
 
 __all__ = [
     "Band",
@@ -39,3 +55,15 @@ __all__ = [
     "policies",
     "statistics",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        return getattr(import_module(_HOME[name]), name)
+    if name in ("errors", "policies", "statistics"):
+        return import_module(f"windrow.{name}")
+    raise AttributeError(f"module 'windrow' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])

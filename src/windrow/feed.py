@@ -1,7 +1,7 @@
 """Feeding whole tables to an engine: in event-time order, in slices that end between instants.
 
-Where a lateness is declared, the order of the rows in the tables is their order of arrival and is kept; slices then follow the
-latest time seen so far. Without one the tables are sorted first, so that nothing can be late.
+Where a lateness is declared, the order of the rows in the tables is their order of arrival and is kept; slices then
+follow the latest time seen so far. Without one the tables are sorted first, so that nothing can be late.
 """
 
 from collections.abc import Iterator, Mapping
@@ -15,10 +15,13 @@ from windrow.spec import Query
 from windrow.state.coding import time_domain, times
 
 SLICE_ROWS = 1 << 18
+LATE_SLICE_ROWS = 1 << 10  # the watermark moves between pushes, so lateness is judged in small ones
 
 
 def feed(query: Query, tables: Mapping[str, pa.Table], rows: int = SLICE_ROWS) -> Iterator[dict[str, pa.Table]]:
     """Successive pushes of about `rows` rows that together hold all rows of the tables."""
+    if _keeps_order(query):
+        rows = min(rows, LATE_SLICE_ROWS)
     if any(stream.time is None for stream in query.streams):
         progress = {name: np.arange(table.num_rows) for name, table in tables.items()}
         ordered = dict(tables)
@@ -31,15 +34,20 @@ def feed(query: Query, tables: Mapping[str, pa.Table], rows: int = SLICE_ROWS) -
     yield from _slices(ordered, progress, rows)
 
 
+def _keeps_order(query: Query) -> bool:
+    """Whether the order of the rows in the tables is their order of arrival."""
+    return query.order == "arrival" or any(stream.lateness.amount > 0 for stream in query.streams)
+
+
 def _in_order(query: Query, tables: Mapping[str, pa.Table]) -> tuple[dict[str, pa.Table], dict[str, np.ndarray]]:
     """The tables as they are to be taken, and for each row how far time has come."""
     columns = {s.name: s.time for s in query.streams}
     for name, column in columns.items():
         if column not in tables[name].column_names:
-            raise UnknownColumn.of(str(column), tables[name].column_names, f"time, stream {name!r}")
+            raise UnknownColumn.of(str(column), tables[name].column_names, f"time: stream {name!r}")
     refs = [f"{name}.{column}" for name, column in columns.items()]
     domain = time_domain([tables[n].schema.field(c).type for n, c in columns.items()], refs)
-    keeps_order = query.order == "arrival" or any(s.lateness.amount > 0 for s in query.streams)
+    keeps_order = _keeps_order(query)
     ordered, progress = {}, {}
     for (name, column), ref in zip(columns.items(), refs, strict=True):
         time = times(tables[name][column], domain, ref)

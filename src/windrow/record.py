@@ -122,9 +122,7 @@ def resolve(
     raise error(f"{noun} must be a name or a {base.__name__}, got {value!r}")
 
 
-def by_tag(
-    value: object, choices: Sequence[type[R]], noun: str, error: type[SpecError] = SpecError
-) -> type[R]:
+def by_tag(value: object, choices: Sequence[type[R]], noun: str, error: type[SpecError] = SpecError) -> type[R]:
     """The class among `choices` whose tag is `value`."""
     known = {getattr(choice, choice.TAG): choice for choice in choices}
     if isinstance(value, str) and value in known:

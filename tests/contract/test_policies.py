@@ -12,8 +12,6 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-import windrow as wr
 from tests.reference import exact_join, exact_resident_need, live_rows, taken_rows
 from tests.running import (
     assert_accounted,
@@ -26,6 +24,8 @@ from tests.running import (
     start,
 )
 from tests.streams import ANY_WINDOW, Case, cases, configurations, label, tick_by_tick
+
+import windrow as wr
 
 every_policy = pytest.mark.parametrize("policy", configurations(), ids=label)
 

@@ -15,11 +15,11 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-import windrow as wr
 from tests.reference import exact_join, live_rows, taken_rows
 from tests.running import assert_accounted, assert_same, examples, multiset, run
 from tests.streams import ANY_WINDOW, Case, cases, configurations, label, tick_by_tick
+
+import windrow as wr
 
 
 @examples(300)

@@ -14,9 +14,7 @@ def _option(*names: str, help: str, kind: str | None = None, show: bool = False)
 
 File = Annotated[
     Path,
-    typer.Argument(
-        help="A .parquet, .csv, .tsv or .jsonl file, or a directory of Parquet files.", show_default=False
-    ),
+    typer.Argument(help="A .parquet, .csv, .tsv or .jsonl file, or a directory of Parquet files.", show_default=False),
 ]
 
 _ON = (
@@ -30,12 +28,8 @@ Output = Annotated[Path, _option("--output", "-o", kind="FILE", help=_OUT)]
 
 _TIME = "Event-time column: times, or whole numbers. Without one, row numbers are the time."
 Time = Annotated[str | None, _option("--time", kind="COLUMN", help=_TIME)]
-LeftTime = Annotated[
-    str | None, _option("--left-time", kind="COLUMN", help="The same, for the left file only.")
-]
-RightTime = Annotated[
-    str | None, _option("--right-time", kind="COLUMN", help="The same, for the right file only.")
-]
+LeftTime = Annotated[str | None, _option("--left-time", kind="COLUMN", help="The same, for the left file only.")]
+RightTime = Annotated[str | None, _option("--right-time", kind="COLUMN", help="The same, for the right file only.")]
 
 _WITHIN = "Window: '10m', '1h 30m', or a number of steps for whole-number times. Without one, no bound."
 Within = Annotated[str | None, _option("--within", kind="DURATION", help=_WITHIN)]

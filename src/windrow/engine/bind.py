@@ -43,7 +43,8 @@ class Binding:
     def rebound(self, query: Query) -> "Binding":
         """The same join with other windows or another budget."""
         windows = _windows(query, self.domain)
-        plan, recall_bytes = _with_budget(replace(self.plan, windows=windows), query)
+        bare = replace(self.plan, windows=windows).without_cap(pooled=False)
+        plan, recall_bytes = _with_budget(bare, query)
         return replace(self, query=query, plan=plan, recall_bytes=recall_bytes)
 
 
@@ -82,7 +83,7 @@ def _check_columns(query: Query, schemas: dict[str, pa.Schema]) -> None:
         refs += [(stream, column, "value") for stream, column in query.value.columns]
     for stream, column, where in refs:
         if column not in schemas[stream].names:
-            raise UnknownColumn.of(column, schemas[stream].names, f"{where}, stream {stream!r}")
+            raise UnknownColumn.of(column, schemas[stream].names, f"{where}: stream {stream!r}")
 
 
 def _classes(streams: int, dirs: list[Directory]) -> np.ndarray:
@@ -113,9 +114,7 @@ def _payload(
         if not directory.exact:
             for s, columns in directory.columns.items():
                 keep[s].update(columns)
-    return tuple(
-        tuple(c for c in schemas[name].names if c in keep[s]) for s, name in enumerate(query.names)
-    )
+    return tuple(tuple(c for c in schemas[name].names if c in keep[s]) for s, name in enumerate(query.names))
 
 
 def _windows(query: Query, domain: TimeDomain) -> np.ndarray:
@@ -234,6 +233,6 @@ def _check_lifetimes(plan: Plan, query: Query) -> None:
     kinds = {stream.window.kind for stream in query.streams}
     if len(kinds) > 1 or not kinds <= {"time", "rows"}:
         raise SpecError(
-            f"policy {query.policy.name!r} compares remaining lifetimes, so all windows must be in time or all in rows, "
+            f"policy {query.policy.name!r} compares remaining lifetimes, so windows must be all in time or all in rows, "
             f"got {', '.join(sorted(kinds))}: use 'prob'"
         )

@@ -57,7 +57,9 @@ class Engine:
         self._binding: Binding | None = None
         self._shard: Shard | None = None
         if query.memory is not None and isinstance(getattr(query.policy, "statistics", None), Oracle) and not oracle:
-            raise SpecError(f"policy {query.policy.name!r} with the statistic 'oracle' needs oracle= with the whole streams")
+            raise SpecError(
+                f"policy {query.policy.name!r} with the statistic 'oracle' needs oracle= with the whole streams"
+            )
         if schemas is not None:
             self._bind(dict(schemas))
 
@@ -65,7 +67,7 @@ class Engine:
         missing = [name for name in self.query.names if name not in schemas]
         if missing:
             raise SpecError(
-                f"the first push brings nothing for the stream {missing[0]!r}: bring every stream (an empty table will do), "
+                f"the first push brings nothing for the stream {missing[0]!r}: bring every stream (an empty table will do) "
                 "or give schemas= to the engine"
             )
         binding = replace(bind(self.query, schemas), keeps_payload=not self.count_only)
@@ -78,7 +80,9 @@ class Engine:
         if self._oracle and binding.plan.learning.kind == at.STAT_ORACLE:
             oracle_table(binding, self._oracle, self._shard)
         streams = range(binding.plan.streams)
-        kept = [pa.schema([binding.schemas[binding.query.names[s]].field(c) for c in binding.payload[s]]) for s in streams]
+        kept = [
+            pa.schema([binding.schemas[binding.query.names[s]].field(c) for c in binding.payload[s]]) for s in streams
+        ]
         self._payloads = [Payload(s, kept[s]) for s in streams]
         self._arrived = np.zeros((len(self.query.streams), 3), np.int64)  # arrived, late, ignored
         self._false = 0  # candidates of colliding codes
@@ -165,25 +169,34 @@ class Engine:
         old = self.query.stream(stream).window
         new = Window.of(window)
         if "rows" in (old.kind, new.kind) and old.kind != new.kind:
-            raise SpecError(f"stream {stream!r}: a window in rows cannot become one of another kind while the engine runs")
+            raise SpecError(
+                f"stream {stream!r}: a window in rows cannot become one of another kind while the engine runs"
+            )
         self._change(self.query.with_window(stream, new))
 
     def _change(self, query: Query) -> None:
-        if (query.memory is None) != (self.query.memory is None):
-            raise SpecError("an engine with a budget keeps one, and one without cannot get one while it runs: build a new engine")
-        if query.memory is not None and self.query.memory is not None:
-            if (query.memory.split is None) != (self.query.memory.split is None):
-                raise SpecError("memory cannot change between shared and split while the engine runs")
+        """Take over other windows or another budget: expire and shed at once."""
         if self._binding is not None:
             binding = self._binding.rebound(query)
-            _, shard = self._bound()
-            self._binding = binding
-            shard.change(binding.plan)
-            if self._tracker is not None:
-                self._tracker.change(binding.plan, binding.recall_bytes)
+            shard = self._changed(binding)
+            self._binding, self._shard = binding, shard
             for s, payload in enumerate(self._payloads):
                 payload.tidy(shard.words, int(shard.stream_counter(at.ROWS)[s]))
         self.query = query
+
+    def _changed(self, binding: Binding) -> Shard:
+        """The shard under a changed binding: the same one, or its residents moved where the policy's columns differ."""
+        old, shard = self._bound()
+        if binding.plan.same_shape(old.plan):
+            shard.change(binding.plan)
+            if self._tracker is not None:
+                self._tracker.change(binding.plan, binding.recall_bytes)
+            return shard
+        shard, slots = shard.moved_to(binding.plan)
+        for payload in self._payloads:
+            payload.chunks = [(table, slots[owners]) for table, owners in payload.chunks]
+        self._tracker = None  # recall counts from here on would not be comparable with those before
+        return shard
 
     # -- what it says of itself ------------------------------------------------------------------------------------
 
@@ -201,17 +214,17 @@ class Engine:
             counters = {counter: int(values[s]) for counter, values in columns.items()}
             streams[name] = StreamMetrics(arrived=arrived, late=late, ignored=ignored, **counters)
         recall = self._tracker.recall(shard) if self._tracker is not None else None
-        exact = self.query.memory is None
+        exact, lossless = self.query.memory is None, not columns["shed"].any()
         return Metrics(
             matched=shard.matched - self._false,
             peak_rows=int(shard.words[at.PEAK_ROWS]),
             peak_bytes=int(shard.words[at.PEAK_BYTES]),
             streams=streams,
             value=float(shard.floats[at.VALUE]) if self.query.value is not None else None,
-            recall=1.0 if exact else recall.overall if recall else None,
-            recall_interval=(1.0, 1.0) if exact else recall.interval if recall else None,
-            recent_recall=1.0 if exact else recall.recent if recall else None,
-            exact_matched=float(shard.matched) if exact else recall.exact_matched if recall else None,
+            recall=1.0 if exact and lossless else recall.overall if recall else None,
+            recall_interval=(1.0, 1.0) if exact and lossless else recall.interval if recall else None,
+            recent_recall=1.0 if exact and lossless else recall.recent if recall else None,
+            exact_matched=float(shard.matched) if exact and lossless else recall.exact_matched if recall else None,
         )
 
     # -- snapshots -------------------------------------------------------------------------------------------------
@@ -227,7 +240,11 @@ class Engine:
         if self._binding is None:
             return snapshots.write(header, [])
         binding, shard = self._bound()
-        header |= {"arrived": self._arrived.tolist(), "false": self._false, "chunks": [len(p.chunks) for p in self._payloads]}
+        header |= {
+            "arrived": self._arrived.tolist(),
+            "false": self._false,
+            "chunks": [len(p.chunks) for p in self._payloads],
+        }
         parts: list[Any] = [snapshots.table_bytes(binding.schemas[n].empty_table()) for n in self.query.names]
         parts.append(shard.words)
         for payload in self._payloads:

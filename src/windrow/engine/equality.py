@@ -1,11 +1,13 @@
 """Directories: which columns share one, because predicates make them equal.
 
-Equalities that hang together form a class with one column per stream (a common key of n streams is one class). Classes
-over the same streams are joined into one composite key. Columns are only put together when that does not
-change a comparison: each class has one type to which all its columns are cast, and it is the type of each single comparison.
+Equalities that hang together form a class with one column per stream (a common key of n streams is one class).
+Classes over the same streams are joined into one composite key. Columns are only put together when that does not
+change a comparison: each class has one type to which all its columns are cast, and it is the type of each single
+comparison.
 """
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import pyarrow as pa
 
@@ -31,7 +33,7 @@ class Directory:
     def pairs(self) -> list[tuple[int, int]]:
         """Neighbouring streams whose keys are compared."""
         streams = sorted(self.columns)
-        return list(zip(streams, streams[1:], strict=False))
+        return list(pairwise(streams))
 
 
 def directories(query: Query, schemas: dict[str, pa.Schema]) -> list[Directory]:

@@ -1,4 +1,4 @@
-"""Value columns: the numbers that band, distance and comparison predicates need, and the predicates' lines for the kernels."""
+"""Value columns: the numbers that band, distance and comparison predicates need, and the predicates' lines."""
 
 from dataclasses import dataclass, field
 
@@ -78,12 +78,10 @@ def _band(found: Numbers, predicate: Band, query: Query, schemas: dict[str, pa.S
     domain, type_ = common_number_type(_types(refs, schemas), refs)
     line = _line(at.P_BAND, found, predicate, query)
     width = predicate.width
-    if isinstance(width, Duration):
-        limit = width_in_units(width.amount, width.unit, type_, str(predicate))
-    else:
-        limit = width_in_units(width, "steps", type_, str(predicate)) if domain == "int" else width
+    amount, unit = (width.amount, width.unit) if isinstance(width, Duration) else (width, "steps")
+    limit = width_in_units(amount, unit, type_, str(predicate))  # type: ignore[arg-type]
     line[at.P_FLOAT] = domain == "float"
-    line[at.P_WIDTH] = int(min(limit, 2**62)) if domain == "int" else 0
+    line[at.P_WIDTH] = min(int(limit), 2**62) if domain == "int" else 0
     line[at.P_LIMIT : at.P_LIMIT + 1].view(np.float64)[0] = float(limit)
     for ref in refs:
         _add(found, query, ref, type_, domain, domain == "float")

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from windrow.engine.bind import Binding
-from windrow.engine.prepare import rows_of
+from windrow.engine.prepare import Rows, rows_of
 from windrow.errors import SpecError
 from windrow.kernels import layout as at
 from windrow.state.block import view
@@ -19,7 +19,10 @@ def oracle_table(binding: Binding, whole: Mapping[str, pa.Table], shard: Shard) 
     if missing:
         raise SpecError(f"oracle= lacks the stream {missing[0]!r}: give every stream whole")
     streams = binding.plan.streams
-    rows = [rows_of(binding, s, whole[n].select(binding.schemas[n].names), at.LOW, 0) for s, n in enumerate(binding.query.names)]
+    rows = [
+        rows_of(binding, s, whole[n].select(binding.schemas[n].names), at.LOW, 0)
+        for s, n in enumerate(binding.query.names)
+    ]
     lines, starts = [], [0]
     for d in range(binding.plan.directories):
         table = _counts(binding, rows, d)
@@ -32,7 +35,7 @@ def oracle_table(binding: Binding, whole: Mapping[str, pa.Table], shard: Shard) 
     shard.preload([(r.numbers, r.keep, r.gain) for r in rows])
 
 
-def _counts(binding: Binding, rows: list, d: int) -> np.ndarray:  # type: ignore[type-arg]
+def _counts(binding: Binding, rows: list[Rows], d: int) -> np.ndarray:
     """One directory's lines: code, counts by stream, worths by stream; sorted by code."""
     streams = binding.plan.streams
     per_stream = []

@@ -24,7 +24,7 @@ def outputs(query: Query, schemas: dict[str, pa.Schema]) -> tuple[OutputColumn, 
         for entry in query.select:
             stream, column = split_reference(entry.column)
             if column not in schemas[stream].names:
-                raise UnknownColumn.of(column, schemas[stream].names, f"select, stream {stream!r}")
+                raise UnknownColumn.of(column, schemas[stream].names, f"select: stream {stream!r}")
             chosen.append(OutputColumn(entry.name, query.names.index(stream), column))
         return tuple(chosen)
     return _all_columns(query, schemas)

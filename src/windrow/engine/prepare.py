@@ -1,6 +1,7 @@
 """Preparing a batch: Arrow rows become the records that kernels take, or one clear error before anything has changed.
 
-Here rows are found late (behind the watermark) or to be ignored (filtered out, or without a key): they are counted, not joined.
+Here rows are found late (behind the watermark) or to be ignored (filtered out, or without a key): they are counted,
+not joined.
 """
 
 from collections.abc import Iterator, Mapping
@@ -67,7 +68,9 @@ def as_table(data: Any, stream: str) -> pa.Table:
     try:
         table = pa.table(data)
     except (TypeError, ValueError, pa.ArrowInvalid) as error:
-        raise InputError(f"stream {stream!r}: expected an Arrow table or something like it, got {type(data)}") from error
+        raise InputError(
+            f"stream {stream!r}: expected an Arrow table or something like it, got {type(data)}"
+        ) from error
     return table.drop_columns([c for c in table.column_names if c.startswith("__index_level_")])
 
 
@@ -95,7 +98,9 @@ def rows_of(binding: Binding, stream: int, table: pa.Table, watermark: int, firs
     else:
         time = times(table[spec.time], binding.domain, f"{name}.{spec.time}")
         if n and max(abs(int(time.max())), abs(int(time.min()))) >= at.HIGH:
-            raise TimeError(f"stream {name!r}: times in {spec.time!r} lie too far from 1970 for their unit: use a coarser one")
+            raise TimeError(
+                f"stream {name!r}: times in {spec.time!r} lie too far from 1970 for their unit: use a coarser one"
+            )
     counted = time >= watermark
     keep = counted.copy()
     for filter_ in spec.where:
@@ -103,7 +108,9 @@ def rows_of(binding: Binding, stream: int, table: pa.Table, watermark: int, firs
     codes, valid = _codes(binding, stream, table)
     numbers, present = _numbers(binding, stream, table)
     keep &= valid & present
-    return Rows(table, time, keep, counted, codes, numbers, _costs(binding, stream, table), _gains(binding, stream, table))
+    return Rows(
+        table, time, keep, counted, codes, numbers, _costs(binding, stream, table), _gains(binding, stream, table)
+    )
 
 
 def _codes(binding: Binding, stream: int, table: pa.Table) -> tuple[list[np.ndarray], np.ndarray]:

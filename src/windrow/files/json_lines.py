@@ -70,12 +70,7 @@ def _text_or_null(column: pa.Array) -> pa.Array:
         return _join('"', _iso(column), '"')
     if pa.types.is_date(kind) or pa.types.is_time(kind):
         return _join('"', column.cast(pa.large_string()), '"')
-    if (
-        pa.types.is_boolean(kind)
-        or pa.types.is_integer(kind)
-        or pa.types.is_decimal(kind)
-        or pa.types.is_null(kind)
-    ):
+    if pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_decimal(kind) or pa.types.is_null(kind):
         return column.cast(pa.large_string())
     texts = [None if value is None else _dumps(value) for value in column.to_pylist()]
     return pa.array(texts, pa.large_string())

@@ -41,6 +41,4 @@ def _data_type(kind: pa.DataType | str, name: str) -> pa.DataType:
     try:
         return pa.type_for_alias(kind)
     except (ValueError, TypeError):
-        raise SpecError(
-            f"types[{name!r}] is {kind!r}, which names no Arrow type; for example: 'int64'"
-        ) from None
+        raise SpecError(f"types[{name!r}] is {kind!r}, which names no Arrow type; for example: 'int64'") from None

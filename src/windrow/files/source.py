@@ -103,9 +103,7 @@ class Source:
                 return self.types[field.name]
             if not pa.types.is_null(field.type):
                 return field.type
-            return (
-                hint.field(field.name).type if hint is not None and field.name in hint.names else pa.string()
-            )
+            return hint.field(field.name).type if hint is not None and field.name in hint.names else pa.string()
 
         return pa.schema([pa.field(field.name, kind(field)) for field in schema])
 

@@ -89,9 +89,7 @@ class CsvSource(Source):
         head = pa.Table.from_batches([] if first is None else [first], schema=schema)
         for field in head.schema:
             if pa.types.is_binary(field.type) and field.name not in self.types:
-                raise InputError(
-                    f"{self.path}: column {field.name!r} is not UTF-8 text; convert the file to UTF-8"
-                )
+                raise InputError(f"{self.path}: column {field.name!r} is not UTF-8 text; convert the file to UTF-8")
         return _with_times(head, self.types).schema
 
     def _whole(self, names: list[str]) -> pa.Table:
@@ -145,9 +143,7 @@ class JsonSource(Source):
         """
         guess = self._guessed.field(name).type
         if pa.types.is_temporal(wanted) or pa.types.is_string(wanted) or pa.types.is_large_string(wanted):
-            stands_as_text = (
-                pa.types.is_string(guess) or pa.types.is_timestamp(guess) or pa.types.is_null(guess)
-            )
+            stands_as_text = pa.types.is_string(guess) or pa.types.is_timestamp(guess) or pa.types.is_null(guess)
             return pa.string() if stands_as_text else guess
         return wanted
 

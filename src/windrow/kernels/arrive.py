@@ -1,7 +1,7 @@
 """What the drivers share: one group of rows that arrive together, before and after it is probed.
 
-A batch is one block of words too: `r` as integers, `rx` as floats, one record per row in the order in which rows are taken.
-A driver takes it group by group (a group: the rows of one tick, at most GROUP_LIMIT). For each:
+A batch is one block of words too: `r` as integers, `rx` as floats, one record per row in the order in which rows
+are taken. A driver takes it group by group (a group: the rows of one tick, at most GROUP_LIMIT). For each:
 
     enter   see that there is room, move clock and watermark, expire
     probe   each row in turn: count or emit its matches, learn from it, admit it      <- the driver's own part
@@ -276,7 +276,7 @@ def hopeless(m: Memory, slot: int) -> bool:
 
 @inline
 def settle_row(m: Memory, r: Any, at: int, slot: int, alone: bool) -> None:
-    """Admit a row that has been probed, or turn it away: too large, or the first to be shed and not met again before."""
+    """Admit a probed row, or turn it away: too large, or the first to be shed and not met again before."""
     if too_large(m, slot) or (alone and hopeless(m, slot)):
         turn_away(m, slot)
         r[at + R_SLOT] = NONE

@@ -1,11 +1,9 @@
 """Slots and the two kinds of lists through them.
 
-Both lists are sorted by (time, sequence number). In-order rows are appended in O(1); a row that comes out of order walks
-back from the newest end (chain) or on from where the stream's last row went in (age), so a batch
-that is sorted costs one merge step per row it passes.
+Both lists are sorted by (time, sequence number). In-order rows are appended in O(1); a row that comes out of order
+walks back from the newest end (chain) or on from where the stream's last row went in (age), so a batch that is
+sorted costs one merge step per row it passes.
 """
-
-
 
 from windrow.kernels.jit import inline
 from windrow.kernels.layout import (

@@ -4,8 +4,6 @@ Open addressing with linear probing over a table of key numbers; deletion shifts
 tombstones and a lookup costs O(1) as long as the table is at most half full (the owner grows it).
 """
 
-
-
 from windrow.kernels.jit import inline, inner
 from windrow.kernels.layout import (
     CODE,

@@ -5,7 +5,6 @@ Frequencies stand in the key's record whatever the statistic: a new key starts f
 by 2 ** (1 / half-life) per arrival, and all counts are scaled down together before it overflows.
 """
 
-
 import numpy as np
 
 from windrow.kernels.directory import key_at

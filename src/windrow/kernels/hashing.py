@@ -163,8 +163,4 @@ def _short_word(data: NDArray[np.uint8], at: Any, length: Any) -> Any:
         return _half(data, at) | (_half(data, at + length - four) << np.uint64(32))
     middle = at + (length >> np.uint64(1))
     last = at + length - np.uint64(1)
-    return (
-        np.uint64(data[at])
-        | (np.uint64(data[middle]) << np.uint64(8))
-        | (np.uint64(data[last]) << np.uint64(16))
-    )
+    return np.uint64(data[at]) | (np.uint64(data[middle]) << np.uint64(8)) | (np.uint64(data[last]) << np.uint64(16))

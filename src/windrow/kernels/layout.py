@@ -1,8 +1,8 @@
 """How one shard's memory is laid out: one block of 64-bit words, which every kernel works on.
 
-Kernels get the block twice, as integers `w` and as floats `x` (two views of the same bytes). One block instead of many arrays
-keeps calls cheap and makes a snapshot a copy. It begins with single words (named below), then come tables whose size
-the query fixes, then the parts that grow:
+Kernels get the block twice, as integers `w` and as floats `x` (two views of the same bytes). One block instead of
+many arrays keeps calls cheap and makes a snapshot a copy. It begins with single words (named below), then come
+tables whose size the query fixes, then the parts that grow:
 
     slots    one record per resident or free place: time, sequence number, payload row, cost and stream, its
              neighbours in the age list, and per directory its key and its neighbours in the key's chain

@@ -87,7 +87,7 @@ from windrow.kernels.pair import widen
 from windrow.kernels.sample import tally_sample
 from windrow.kernels.score import stream_of
 
-# per depth: the candidate to come (slot, or place in the order of blocks), the place in the block, the range's upper end
+# per depth: the candidate to come (slot, or place in the order of blocks), place in the block, upper end of the range
 NEXT, IN_BLOCK, UPPER, CURSOR_SIZE = range(4)
 MIN64, MAX64 = -9223372036854775808, 9223372036854775807
 
@@ -106,7 +106,7 @@ def distance_holds(m: Memory, pred: int, a: int, b: int) -> bool:
     for dim in range(m.w[pred + P_DIMS]):
         gap = m.x[left + dim] - m.x[right + dim]
         total += gap * gap
-    return np.sqrt(total) <= m.x[pred + P_LIMIT]
+    return float(np.sqrt(total)) <= m.x[pred + P_LIMIT]  # type: ignore[no-any-return]
 
 
 @inner

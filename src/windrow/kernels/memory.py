@@ -1,13 +1,14 @@
 """How kernels hold a shard's block: as bare memory, with the numbers that stay fixed during a call beside it.
 
-Kernels are forced inline into their driver, so that the fixed numbers live in registers and, in the driver of pairs, are constants.
-The block is viewed without its owner, because counting references on every inlined call costs more than the join itself
-(measured: 3 against 10 million arrivals per second). The driver's caller keeps the block alive.
+Kernels are forced inline into their driver, so that the fixed numbers live in registers and, in the driver of
+pairs, are constants. The block is viewed without its owner, because counting references on every inlined call costs
+more than the join itself (measured: 3 against 10 million arrivals per second). The driver's caller keeps the block
+alive.
 """
 
 from typing import Any, NamedTuple
 
-from numba import carray, types
+from numba import carray, types  # type: ignore[attr-defined]
 from numba.extending import intrinsic
 
 from windrow.kernels import layout as at
@@ -81,9 +82,7 @@ def bare_floats(array: Any) -> Any:
 
 
 @inline
-def shaped(
-    block: Any, streams: int, links: int, dirs: int, vals: int, preds: int, indexes: int, hists: int
-) -> Memory:
+def shaped(block: Any, streams: int, links: int, dirs: int, vals: int, preds: int, indexes: int, hists: int) -> Memory:
     """A block with its shape given, as constants where the driver knows them."""
     w = bare_ints(block)
     return Memory(
@@ -126,9 +125,7 @@ def shaped(
 def memory_of(block: Any) -> Memory:
     """A block with its shape as it stands in its head."""
     w = bare_ints(block)
-    return shaped(
-        block, w[at.STREAMS], w[at.LINKS], w[at.DIRS], w[at.VALS], w[at.PREDS], w[at.INDEXES], w[at.HISTS]
-    )
+    return shaped(block, w[at.STREAMS], w[at.LINKS], w[at.DIRS], w[at.VALS], w[at.PREDS], w[at.INDEXES], w[at.HISTS])
 
 
 @inline

@@ -10,8 +10,6 @@ A range scan starts with the same two searches and then reads sequentially. Pair
 equal numbers do not slow removal.
 """
 
-
-
 from windrow.kernels.jit import inline, inner
 from windrow.kernels.layout import (
     B_COUNT,

@@ -81,7 +81,7 @@ def all_fit(m: Memory, tick: int) -> bool:
 
 @inner
 def walk(m: Memory, slot: int, key: int, out: Any, sent: int) -> int:
-    """Visit the partners of a row that lie in the window; how many. Emits to `out` behind what was sent, if emitting."""
+    """Visit the partners of a row that lie in the window; how many. Emits behind what was sent, if emitting."""
     at, stream = slot_at(m, slot), stream_of(m, slot)
     time, row, other = m.w[at + TIME], m.w[at + ROW], 1 - stream
     emits, found = m.w[EMIT] != 0, 0
@@ -104,9 +104,7 @@ def walk(m: Memory, slot: int, key: int, out: Any, sent: int) -> int:
 
 
 @inline
-def probe_pair(
-    m: Memory, r: Any, rx: Any, at: int, trusted: bool, alone: bool, out: Any, sent: int
-) -> int:
+def probe_pair(m: Memory, r: Any, rx: Any, at: int, trusted: bool, alone: bool, out: Any, sent: int) -> int:
     """Take one arriving row: count or emit its matches, learn from it, admit it; how many matches it has."""
     stream = r[at + R_STREAM]
     slot = fill(m, r, rx, at)

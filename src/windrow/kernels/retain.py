@@ -7,7 +7,6 @@
 Invariant after `shed`: used <= cap for every pool, in rows and in bytes. Cost per row: O(log residents), amortised.
 """
 
-
 import numpy as np
 
 from windrow.kernels import directory, ordered, tournament
@@ -276,7 +275,9 @@ def expire(m: Memory, stream: int) -> None:
         if m.w[mine + LAST_ROWS] > 0:
             gone = m.w[at + m.rank_off] < m.w[mine + RANK] - m.w[mine + LAST_ROWS]
         else:
-            gone = m.w[at + TIME] < mark and (mark - m.w[at + TIME] > m.w[mine + REACH] or m.w[at + TIME] < m.w[mine + SINCE])
+            gone = m.w[at + TIME] < mark and (
+                mark - m.w[at + TIME] > m.w[mine + REACH] or m.w[at + TIME] < m.w[mine + SINCE]
+            )
         if not gone:
             break
         drop(m, slot, EXPIRED)

@@ -33,7 +33,7 @@ def sample_word(code: int) -> Any:
 @inline
 def in_sample(word: Any, share: float) -> bool:
     """Whether a key belongs to a sample of some share; smaller samples lie inside larger ones."""
-    return np.float64(word >> np.uint64(11)) < share * 9007199254740992.0
+    return bool(np.float64(word >> np.uint64(11)) < share * 9007199254740992.0)
 
 
 @inline
@@ -48,7 +48,7 @@ def tally_sample(m: Memory, code: int, matches: int) -> None:
 
 @entry
 def sampled(records: Any, words: int, share: float, counts_rows: bool) -> Any:
-    """The records of a batch whose keys belong to the sample; where windows count rows, the others stay but cannot match."""
+    """The records whose keys belong to the sample; where windows count rows, the others stay but cannot match."""
     out = np.empty_like(records)
     n = 0
     for at in range(0, records.shape[0], words):

@@ -4,11 +4,10 @@
     LIFE           p * (e - now)         e: when the row expires
     LIFE_EXPECTED  p * min(e - now, L)   L: how long rows of such a p have been held
 
-Where every stream shares one key and no output value is given, all rows of a stream with one key have one p: the leaf is
-(key, stream) and its oldest row stands for it. Otherwise each row is a leaf of its own; its p is taken when it arrives
-and looked at again when it is about to be shed. RAND and FIFO need no priorities.
+Where every stream shares one key and no output value is given, all rows of a stream with one key have one p: the
+leaf is (key, stream) and its oldest row stands for it. Otherwise each row is a leaf of its own; its p is taken when
+it arrives and looked at again when it is about to be shed. RAND and FIFO need no priorities.
 """
-
 
 import numpy as np
 

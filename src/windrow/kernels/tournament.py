@@ -1,16 +1,16 @@
 """A kinetic tournament: the leaf with the lowest priority, while priorities drift with the clock.
 
-A leaf's priority is ``base + slope * max(clock, turn)``: constant (slope 0), falling towards expiry, or constant until
-`turn` and falling afterwards. Inner nodes name the winner (the lowest) below them and, where leaves drift, until when that stays true.
+A leaf's priority is ``base + slope * max(clock, turn)``: constant (slope 0), falling towards expiry, or constant
+until `turn` and falling afterwards. Inner nodes name the winner (the lowest) below them and, where leaves drift,
+until when that stays true.
 
     update   O(log n), and O(1) when the leaf neither was nor becomes a winner
     advance  visits only nodes whose winner may have changed since the last clock
 
-Empty leaves have base = +inf. Ties are decided by the sequence number of the leaf's oldest row: the earlier arrival loses,
-so that the later one is worth more. Node 1 is the root; leaf i is node LEAVES + i.
-A node keeps a copy of what its winner won with, so that a path is repaired with one read per level; drifting leaves are looked up.
+Empty leaves have base = +inf. Ties are decided by the sequence number of the leaf's oldest row: the earlier arrival
+loses, so that the later one is worth more. Node 1 is the root; leaf i is node LEAVES + i. A node keeps a copy of
+what its winner won with, so that a path is repaired with one read per level; drifting leaves are looked up.
 """
-
 
 import numpy as np
 

@@ -2,12 +2,45 @@
 
 from typing import Any
 
+import numpy as np
+
 from windrow.kernels import directory, tournament
+from windrow.kernels.chains import key_of, link_at, slot_at, stream_at, take_slot
+from windrow.kernels.directory import key_at
 from windrow.kernels.estimate import hist_learn
-from windrow.kernels.jit import entry
-from windrow.kernels.layout import DIR_SIZE, HIST_SIZE, HISTS_AT, KEY_IDLE
-from windrow.kernels.memory import memory_of
-from windrow.kernels.retain import expire_all, move_watermark, shed
+from windrow.kernels.jit import entry, inner
+from windrow.kernels.layout import (
+    ARRIVALS,
+    ARRIVED,
+    CLOCK,
+    CODE,
+    COST,
+    DIR_SIZE,
+    EXPIRED,
+    GAIN_OFF,
+    HIST_SIZE,
+    HISTS_AT,
+    KEY,
+    KEY_IDLE,
+    LAST_TIME,
+    MATCHED,
+    NEWER,
+    OLDEST,
+    PEAK_BYTES,
+    PEAK_ROWS,
+    RANDOM,
+    RANK,
+    ROW,
+    SEQ,
+    SHED,
+    STREAM_BITS,
+    TIME,
+    TOP,
+    VALUE,
+    WATERMARK,
+)
+from windrow.kernels.memory import Memory, memory_of
+from windrow.kernels.retain import admit, expire_all, move_watermark, open_key, shed
 from windrow.kernels.score import clock, ranked, touch_all
 
 
@@ -47,3 +80,47 @@ def learn_histogram(block: Any, hist: int, numbers: Any, weights: Any) -> None:
     m = memory_of(block)
     for k in range(numbers.shape[0]):
         hist_learn(m, m.w[HISTS_AT] + hist * HIST_SIZE, numbers[k], weights[k])
+
+
+@entry
+def move_residents(old: Any, new: Any, extra_cost: int) -> Any:
+    """Admit the residents of one block to an empty one of the same join; the new slot of each old one.
+
+    Charges grow by `extra_cost` per row, what the new block costs more. The new block has room for all.
+    """
+    a, b = memory_of(old), memory_of(new)
+    moved = np.zeros(a.w[TOP], np.int64)
+    for word in (SEQ, MATCHED, RANDOM, CLOCK, WATERMARK, ARRIVALS, PEAK_ROWS, PEAK_BYTES):
+        b.w[word] = a.w[word]
+    b.x[VALUE] = a.x[VALUE]
+    for stream in range(a.streams):
+        for word in (EXPIRED, SHED, LAST_TIME, RANK):
+            b.w[stream_at(b, stream) + word] = a.w[stream_at(a, stream) + word]
+        slot = a.w[stream_at(a, stream) + OLDEST]
+        while slot >= 0:
+            moved[slot] = move_one(a, b, slot, stream, extra_cost)
+            slot = a.w[slot_at(a, slot) + NEWER]
+    return moved
+
+
+@inner
+def move_one(a: Memory, b: Memory, slot: int, stream: int, extra_cost: int) -> int:
+    """Copy one resident; its slot in the new block."""
+    there = take_slot(b)
+    x, y = slot_at(a, slot), slot_at(b, there)
+    for word in (TIME, ARRIVED, ROW):
+        b.w[y + word] = a.w[x + word]
+    b.w[y + COST] = a.w[x + COST] + (extra_cost << STREAM_BITS)
+    for link in range(a.links):
+        d = a.w[a.classes_at + stream * a.links + link]
+        if d >= 0:
+            code = a.w[key_at(a, d, key_of(a, slot, link)) + CODE]
+            b.w[link_at(b, there, link) + KEY] = open_key(b, d, code)
+    for column in range(a.vals):
+        b.w[y + b.vals_off + column] = a.w[x + a.vals_off + column]
+    if b.rank_off > 0:
+        b.w[y + b.rank_off] = a.w[x + a.rank_off]
+    if b.valued:
+        b.x[y + b.w[GAIN_OFF]] = a.x[x + a.w[GAIN_OFF]]
+    admit(b, there)
+    return there

@@ -69,9 +69,7 @@ class Outcome:
 
     def curves(self) -> dict[str, list[tuple[float, float]]]:
         """For every policy (share of memory, recall), both between 0 and 1."""
-        return {
-            name: [(p.share / 100, p.recall) for p in self.points if p.policy == name] for name in POLICIES
-        }
+        return {name: [(p.share / 100, p.recall) for p in self.points if p.policy == name] for name in POLICIES}
 
     def setting(self) -> str:
         """What was joined, in one line."""

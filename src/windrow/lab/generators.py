@@ -46,9 +46,7 @@ def zipf_pair(
     one_of(correlation, CORRELATIONS, "correlation")
     rng = _rng(seed)
     left_rank = rng.permutation(keys)
-    other = rng.permutation(
-        keys
-    )  # drawn in every case, so that the left stream does not depend on the correlation
+    other = rng.permutation(keys)  # drawn in every case, so that the left stream does not depend on the correlation
     ranks = {"uncorrelated": other, "correlated": left_rank, "anticorrelated": left_rank[::-1]}
     sides = ((left_rank, z_left, "z_left"), (ranks[correlation], z_right, "z_right"))
     left, right = (_steps(rank[_draw(_zipf(keys, number(z, what)), rows, rng)]) for rank, z, what in sides)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 from windrow.errors import InputError, MissingDependency
@@ -34,9 +35,7 @@ def check(path: Path) -> None:
     """Refuse what could not be drawn or written, before any work is done."""
     _figure_class()
     if path.suffix.lower() not in ENDINGS:
-        raise InputError(
-            f"{path}: the name does not say which picture this is; known endings are {', '.join(ENDINGS)}"
-        )
+        raise InputError(f"{path}: the name does not say which picture this is; known endings are {', '.join(ENDINGS)}")
     if path.is_dir():
         raise InputError(f"{path}: this is a directory; name a file in it")
     if not path.parent.is_dir():
@@ -55,7 +54,7 @@ def recall_against_memory(curves: Mapping[str, Curve], path: Path, headline: str
     _label(axes, curves)
     _furnish(axes, curves)
     figure.suptitle("Recall against memory", x=0.02, ha="left", fontsize=14, fontweight="bold", color=_INK)
-    axes.set_title(headline, x=-0.09, ha="left", fontsize=9.5, color=_INK, pad=10)
+    axes.set_title(fill(headline, 95), x=-0.079, ha="left", fontsize=9.5, color=_INK, pad=10)
     figure.supxlabel(note, x=0.02, ha="left", fontsize=8, color=_SOFT)
     _save(figure, path)
 

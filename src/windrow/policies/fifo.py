@@ -21,8 +21,6 @@ class Fifo(Policy):
     """
 
     name: ClassVar[str] = "fifo"
-    paper: ClassVar[str] = (
-        "a basic buffer in the paper on GreedyDual-Join (GDJ), adaptive buffers for window joins"
-    )
+    paper: ClassVar[str] = "a basic buffer in the paper on GreedyDual-Join (GDJ), adaptive buffers for window joins"
     rule: ClassVar[int] = rules.FIFO
     needs_statistics: ClassVar[bool] = False

@@ -109,9 +109,7 @@ def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
 _VIEWS: dict[Any, Any] = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
 
 
-def _meet(
-    name: str, left: pa.ChunkedArray, right: pa.ChunkedArray
-) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
+def _meet(name: str, left: pa.ChunkedArray, right: pa.ChunkedArray) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
     """Both columns in one type that holds the values of either."""
     if left.type == right.type:
         return left, right

@@ -1,8 +1,9 @@
 """Recall while it runs: an exact join without payload, of all keys or a hash sample, beside the shedding one.
 
-Both joins run the same kernels on the same batches; the exact one only counts. When the exact one outgrows its bytes, half of the sampled keys
-are dropped and later matches weigh double, so that the ratio stays an honest estimate. Keys fall at random into 32
-groups, and how much the groups differ gives the interval (the random-groups method for a ratio).
+Both joins run the same kernels on the same batches; the exact one only counts. When the exact one outgrows its
+bytes, half of the sampled keys are dropped and later matches weigh double, so that the ratio stays an honest
+estimate. Keys fall at random into 32 groups, and how much the groups differ gives the interval (the random-groups
+method for a ratio).
 """
 
 from dataclasses import dataclass

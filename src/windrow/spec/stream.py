@@ -73,9 +73,7 @@ class Stream(Record):
         if self.time is None and self.lateness.amount:
             raise SpecError(f"stream {self.name!r} has a lateness but no time column: set time=")
         if self.time is None and "ns" in self.units:
-            raise SpecError(
-                f"stream {self.name!r} has the window {self.window} but no time column: set time="
-            )
+            raise SpecError(f"stream {self.name!r} has the window {self.window} but no time column: set time=")
         if len(self.units) > 1:
             raise SpecError(
                 f"stream {self.name!r} measures its window ({self.window}) and its lateness "

@@ -1,7 +1,7 @@
 """The block of words that is one shard's memory: laid out, filled at the start, and moved when a part grows.
 
-Each part is `outer` equal pieces (one per directory, pool or ordered index) of `inner` words. When capacities grow, a larger block
-is laid out and every piece is copied to its new place; numbers of slots and keys stay what they are.
+Each part is `outer` equal pieces (one per directory, pool or ordered index) of `inner` words. When capacities grow,
+a larger block is laid out and every piece is copied to its new place; numbers of slots and keys stay what they are.
 """
 
 from dataclasses import dataclass

@@ -50,9 +50,7 @@ def ordered_codes(codes: NDArray[np.int64], domain: Domain) -> NDArray[np.int64]
     return ordered
 
 
-def width_in_units(
-    amount: int | float, unit: Literal["ns", "steps"], arrow_type: pa.DataType, where: str
-) -> Fraction:
+def width_in_units(amount: int | float, unit: Literal["ns", "steps"], arrow_type: pa.DataType, where: str) -> Fraction:
     """A band's width in the units in which columns of this type count.
 
     The amount of a duration is in nanoseconds ("ns"); a plain number has unit "steps".
@@ -63,7 +61,5 @@ def width_in_units(
             raise SpecError(f"{where}: the columns are numbers, so the width is a number, not a duration")
         return Fraction(amount)
     if unit == "steps":
-        raise SpecError(
-            f"{where}: the columns are {arrow_type}, so the width is a duration such as '10 minutes'"
-        )
+        raise SpecError(f"{where}: the columns are {arrow_type}, so the width is a duration such as '10 minutes'")
     return Fraction(amount) / (_DAY_NS if kind == "date" else NANOSECONDS[arrow_type.unit])

@@ -88,9 +88,7 @@ def duration_in_units(amount: int, unit: Literal["ns", "steps"], domain: TimeDom
             raise SpecError(f"{where}: times are {what}, so write a duration as a plain number such as 100")
         return Fraction(amount)
     if unit == "steps" and amount != 0:
-        raise SpecError(
-            f"{where}: times are {domain.kind}s, so {amount} needs a unit, as in '{amount} seconds'"
-        )
+        raise SpecError(f"{where}: times are {domain.kind}s, so {amount} needs a unit, as in '{amount} seconds'")
     return Fraction(amount, NANOSECONDS[domain.unit])
 
 
@@ -106,8 +104,7 @@ def moment(since: str | int, domain: TimeDomain, where: str = "landmark") -> int
         return _in_range(since, since, where)
     if not isinstance(since, str):
         raise SpecError(
-            f"{where}: times are {domain.kind}s, so write an ISO text such as '2024-05-31T12:00:00', not "
-            f"{since!r}"
+            f"{where}: times are {domain.kind}s, so write an ISO text such as '2024-05-31T12:00:00', not {since!r}"
         )
     units_per_second = NANOSECONDS["s"] // NANOSECONDS[domain.unit]
     return _in_range(math.ceil(_seconds(since, domain, where) * units_per_second), since, where)
@@ -119,8 +116,7 @@ def _kind(type_: pa.DataType | None, name: str) -> str:
     kind = _KINDS.get(str(family(value_type(type_))))
     if kind is None:
         raise TimeError(
-            f"{name} has type {type_}, which is no event time: cast it to a timestamp (or a date or an "
-            "integer)"
+            f"{name} has type {type_}, which is no event time: cast it to a timestamp (or a date or an integer)"
         )
     return kind
 
@@ -140,9 +136,7 @@ def _seconds(text: str, domain: TimeDomain, where: str) -> Fraction:
     fraction = Fraction(int(digits[2]), 10 ** len(digits[2])) if digits else Fraction(0)
     if parsed.tzinfo is not None:
         if domain.tz is None:
-            raise SpecError(
-                f"{where}: {text!r} has an offset but the times have no zone: leave the offset out"
-            )
+            raise SpecError(f"{where}: {text!r} has an offset but the times have no zone: leave the offset out")
         return (parsed - _EPOCH.replace(tzinfo=dt.UTC)) // dt.timedelta(seconds=1) + fraction
     wall = (parsed - _EPOCH) // dt.timedelta(seconds=1)
     if domain.tz is not None:

@@ -110,9 +110,7 @@ def finest(types: Sequence[pa.DataType]) -> str:
     return max((t.unit for t in types), key=UNITS.index)
 
 
-def _shared_family(
-    types: Sequence[pa.DataType], where: Sequence[str], role: str
-) -> tuple[str, list[pa.DataType]]:
+def _shared_family(types: Sequence[pa.DataType], where: Sequence[str], role: str) -> tuple[str, list[pa.DataType]]:
     """The family of all the types, and the types without those that say nothing (null)."""
     plain = [value_type(t) for t in types]
     for type_, name in zip(plain, where, strict=True):
@@ -150,9 +148,7 @@ def _integers(known: Sequence[pa.DataType]) -> pa.DataType:
     return pa.uint64() if all(pa.types.is_unsigned_integer(t) for t in known) else pa.decimal128(20, 0)
 
 
-def _decimals(
-    known: Sequence[pa.DataType], types: Sequence[pa.DataType], where: Sequence[str]
-) -> pa.DataType:
+def _decimals(known: Sequence[pa.DataType], types: Sequence[pa.DataType], where: Sequence[str]) -> pa.DataType:
     """The narrowest of Arrow's decimals with all digits of every type, before the point and after it."""
     scale = max(0, *(_digits(t)[1] for t in known))
     precision = max(1, max(_digits(t)[0] for t in known) + scale)
@@ -178,9 +174,7 @@ def _is_whole(type_: pa.DataType) -> bool:
     return pa.types.is_integer(type_) or (type_.scale == 0 and type_.precision <= 18)
 
 
-def _timestamps(
-    known: Sequence[pa.DataType], types: Sequence[pa.DataType], where: Sequence[str]
-) -> pa.DataType:
+def _timestamps(known: Sequence[pa.DataType], types: Sequence[pa.DataType], where: Sequence[str]) -> pa.DataType:
     zoned = {t.tz is not None for t in known}
     if len(zoned) > 1:
         raise KeyTypeError(

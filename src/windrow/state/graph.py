@@ -40,9 +40,7 @@ def access_to(plan: Plan, stream: int, bound: list[int]) -> tuple[int, int, int]
             if d >= 0 and d in plan.classes[binder]:
                 return HASH, int(d), binder
     indexed = plan.indexed()
-    narrow = sorted(
-        range(len(plan.preds)), key=lambda k: plan.preds[k, P_KIND] not in (at.P_BAND, at.P_DISTANCE)
-    )
+    narrow = sorted(range(len(plan.preds)), key=lambda k: plan.preds[k, P_KIND] not in (at.P_BAND, at.P_DISTANCE))
     for k in narrow:
         p = plan.preds[k]
         if p[P_KIND] in (at.P_EQUAL, at.P_NE):

@@ -1,8 +1,8 @@
 """Payloads: the residents' columns, in Arrow, gathered only for matches.
 
-A stream's payload is a list of chunks; a row is addressed by its position in their concatenation. Rows that leave memory stay where they are
-until their chunk is merged or too much is dead. Chunks shrink geometrically towards the newest, so that there are O(log n) of them and
-each row is copied O(log n) times:
+A stream's payload is a list of chunks; a row is addressed by its position in their concatenation. Rows that leave
+memory stay where they are until their chunk is merged or too much is dead. Chunks shrink geometrically towards the
+newest, so that there are O(log n) of them and each row is copied O(log n) times:
 
     [ 9,000 rows ][ 3,000 ][ 900 ][ 200 ]  <- a push appends here
 

@@ -170,10 +170,16 @@ class Plan:
             size += self.leaf_bytes()
         return size
 
-    def without_cap(self) -> "Plan":
-        """The same join, exact: no caps, no policy, no statistics."""
+    def same_shape(self, other: "Plan") -> bool:
+        """Whether a shard of the other plan can serve this one with new windows and caps alone."""
+        mine = (self.rule, self.learning, self.pools, self.fail_when_full)
+        return mine == (other.rule, other.learning, other.pools, other.fail_when_full)
+
+    def without_cap(self, pooled: bool = True) -> "Plan":
+        """The same join, exact: no caps, no policy, no statistics; all streams in one pool unless told otherwise."""
         windows = self.windows.copy()
-        windows[:, at.POOL - at.REACH] = 0
+        if pooled:
+            windows[:, at.POOL - at.REACH] = 0
         return replace(
             self,
             windows=windows,

@@ -85,7 +85,9 @@ class Shard:
     def _prune(self) -> None:
         """Forget the rarest half of the keys that only statistics keep."""
         streams = self.plan.streams
-        records = view(self.words, at.KEYS_AT, self.plan.directories, int(self.words[at.KEY_CAP] * self.plan.key_words()))
+        records = view(
+            self.words, at.KEYS_AT, self.plan.directories, int(self.words[at.KEY_CAP] * self.plan.key_words())
+        )
         for d in range(self.plan.directories):
             ctl = view(self.words, at.DIRS_AT, self.plan.directories, at.DIR_SIZE)[d]
             keys = records[d].reshape(-1, self.plan.key_words())[: ctl[at.KEY_TOP]]
@@ -116,6 +118,15 @@ class Shard:
         self.plan = plan
         block.write_windows(self.words, plan)
         upkeep.reconsider(self.words)
+
+    def moved_to(self, plan: Plan) -> tuple["Shard", np.ndarray]:
+        """The same residents under a plan with another policy or other pools; and the new slot of each old one."""
+        other = Shard(plan, emit=bool(self.words[at.EMIT]))
+        other.grow(self.capacity)
+        extra = plan.row_bytes() - self.plan.row_bytes()
+        slots = upkeep.move_residents(self.words, other.words, extra)
+        upkeep.reconsider(other.words)
+        return other, slots
 
     def stream_counter(self, what: int) -> np.ndarray:
         """A per-stream counter."""

@@ -1,9 +1,9 @@
 """Snapshots: a shard's whole state as bytes, checked when it is read. Never pickle: a checkpoint must not run code.
 
-    magic, version   8 + 4 bytes
-    header           its length, then JSON: what the parts are, the query, counters
-    parts            each its length, then bytes: raw words, or Arrow IPC streams
-    checksum         CRC-32 of everything before it
+magic, version   8 + 4 bytes
+header           its length, then JSON: what the parts are, the query, counters
+parts            each its length, then bytes: raw words, or Arrow IPC streams
+checksum         CRC-32 of everything before it
 """
 
 import json
