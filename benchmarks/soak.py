@@ -21,7 +21,7 @@ import windrow as wr
 from windrow.spec import parse_bytes
 
 POOL = 1 << 22  # rows of each stream's columns that are drawn once; a batch is a slice of them with new times and keys
-UNIVERSE = 1_000_000  # keys that can come at one time
+UNIVERSE = 4_000_000  # keys that can come at one time
 MOVE = UNIVERSE // 200  # and how many of them are replaced with every batch
 FLAT = 1.05  # the most that the process may grow after the first tenth
 
@@ -32,7 +32,7 @@ class Source:
     def __init__(self, rows: int, seed: int) -> None:
         rng = np.random.default_rng(seed)
         pages = pa.array([f"/item/{i:05}?from=" + "x" * (i % 20) for i in range(10_000)])
-        weights = np.cumsum(np.arange(1, UNIVERSE + 1) ** -0.8)
+        weights = np.cumsum(np.arange(1, UNIVERSE + 1) ** -0.4)
         self.rows, self.rng = rows, np.random.default_rng(seed + 1)
         self.keys, self.payload = [], []
         for _ in range(2):
@@ -113,7 +113,8 @@ def soak(args: argparse.Namespace) -> dict[str, Any]:
             "pushing": pushing,
         }
         samples.append(sample | {"bytes": metrics.total("resident_bytes"), "recall": metrics.recall or 0.0})
-    figures = summary(samples, budget) | {"seconds": time.perf_counter() - begun, "policy": args.policy}
+    seconds = time.perf_counter() - begun
+    figures = summary(samples, budget) | {"seconds": seconds, "share_of_pushing": pushing / seconds}
     return figures | {"matched": matched, "shed": metrics.total("shed"), "snapshots": snapshots, "samples": samples}
 
 
@@ -134,7 +135,6 @@ def summary(samples: list[dict[str, float]], budget: int) -> dict[str, Any]:
         "rss_max_mb_until_10": max(s["rss"] for s in samples[:tenth]),
         "rss_max_mb_after_10": max(s["rss"] for s in rest),
         "growth": last["highest"] / first["highest"],
-        "push_share": last["pushing"],
         "rate_second_tenth": rates[0],
         "rate_last_tenth": rates[1],
         "recall": last["recall"],
@@ -146,7 +146,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=100_000_000, help="arrivals of both streams together")
     parser.add_argument("--batch", type=int, default=100_000, help="rows of each stream in a push")
     parser.add_argument("--memory", default="64 MB")
-    parser.add_argument("--window", type=int, default=2_000_000, help="steps; a step brings one row of each stream")
+    parser.add_argument("--window", type=int, default=500_000, help="steps; a step brings one row of each stream")
     parser.add_argument("--policy", default="prob", choices=[p.name for p in wr.policies.ALL])
     parser.add_argument(
         "--snapshot-every", type=int, default=0, help="restore from a snapshot about every so many pushes"
@@ -160,7 +160,8 @@ def main() -> None:
         [(name, value) for name, value in found.items() if name != "samples"],
     )
     save(f"soak-{args.policy}", found)
-    assert found["shed"] > 0 and found["most_resident_bytes"] > 0.9 * found["budget"], "the budget was never full"
+    # Of the budget, 1/8 is set aside for keys that only statistics keep and 1/16 for the estimate of recall.
+    assert found["shed"] > 0 and found["most_resident_bytes"] > 0.8 * found["budget"], "the budget was never full"
     assert args.snapshot_every or found["growth"] <= FLAT, f"the process grew by {found['growth'] - 1:.1%}"
 
 

@@ -233,6 +233,6 @@ def _check_lifetimes(plan: Plan, query: Query) -> None:
     kinds = {stream.window.kind for stream in query.streams}
     if len(kinds) > 1 or not kinds <= {"time", "rows"}:
         raise SpecError(
-            f"policy {query.policy.name!r} compares remaining lifetimes, so windows must be all in time or all in rows, "
+            f"policy {query.policy.name!r} compares lifetimes, so windows must be all in time or all in rows, "
             f"got {', '.join(sorted(kinds))}: use 'prob'"
         )

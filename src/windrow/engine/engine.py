@@ -67,7 +67,7 @@ class Engine:
         missing = [name for name in self.query.names if name not in schemas]
         if missing:
             raise SpecError(
-                f"the first push brings nothing for the stream {missing[0]!r}: bring every stream (an empty table will do) "
+                f"the first push brings nothing for {missing[0]!r}: bring every stream (an empty table will do) "
                 "or give schemas= to the engine"
             )
         binding = replace(bind(self.query, schemas), keeps_payload=not self.count_only)

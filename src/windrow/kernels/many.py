@@ -106,7 +106,7 @@ def distance_holds(m: Memory, pred: int, a: int, b: int) -> bool:
     for dim in range(m.w[pred + P_DIMS]):
         gap = m.x[left + dim] - m.x[right + dim]
         total += gap * gap
-    return float(np.sqrt(total)) <= m.x[pred + P_LIMIT]  # type: ignore[no-any-return]
+    return float(np.sqrt(total)) <= m.x[pred + P_LIMIT]
 
 
 @inner
@@ -115,7 +115,7 @@ def band_holds(m: Memory, pred: int, left: int, right: int) -> bool:
     if m.w[pred + P_FLOAT]:
         return abs(m.x[left] - m.x[right]) <= m.x[pred + P_LIMIT]
     low, high = min(m.w[left], m.w[right]), max(m.w[left], m.w[right])
-    return np.uint64(high) - np.uint64(low) <= np.uint64(m.w[pred + P_WIDTH])
+    return bool(np.uint64(high) - np.uint64(low) <= np.uint64(m.w[pred + P_WIDTH]))
 
 
 @inner
