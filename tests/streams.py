@@ -38,7 +38,9 @@ class Case:
     def __repr__(self) -> str:
         """The case on a few lines, for failures; rows are given without the names of their columns."""
         types = {name: [str(field.type) for field in schema] for name, schema in self.schemas.items()}
-        rows = [{n: [(*row.values(),) for row in part] for n, part in batch.items()} for batch in self.batches]
+        rows = [
+            {n: [(*row.values(),) for row in part] for n, part in batch.items()} for batch in self.batches
+        ]
         return f"\n{self.query.to_json()}\ntypes: {types}\n" + "\n".join(f"push: {batch}" for batch in rows)
 
     @property

@@ -77,7 +77,10 @@ def assert_within(engine: Any, memory: wr.Memory) -> None:
             assert held[unit] <= limit, (unit, metrics)
             assert peaks[unit] <= limit, (unit, metrics)
             for name, portion in zip(names, memory.portions(names) or (), strict=False):
-                assert getattr(metrics.streams[name], f"resident_{unit}") <= limit * portion + 1e-6, (name, metrics)
+                assert getattr(metrics.streams[name], f"resident_{unit}") <= limit * portion + 1e-6, (
+                    name,
+                    metrics,
+                )
 
 
 @every_policy
@@ -164,7 +167,9 @@ def test_counting_alone_sheds_the_same_rows(policy: Any, data: Any) -> None:
     engine, _ = run(case)
     counting, _ = run(case, count_only=True)
     without = [{k: v for k, v in c.items() if k != "resident_bytes"} for c in counters(engine).values()]
-    assert [{k: v for k, v in c.items() if k != "resident_bytes"} for c in counters(counting).values()] == without
+    assert [
+        {k: v for k, v in c.items() if k != "resident_bytes"} for c in counters(counting).values()
+    ] == without
 
 
 @every_policy
@@ -248,7 +253,9 @@ def test_a_smaller_window_expires_at_once_and_a_larger_one_keeps_everything(case
 
 @every_policy
 def test_an_empty_push_changes_nothing(policy: Any) -> None:
-    query = wr.Query(streams=[wr.Stream("a", "t", 3), wr.Stream("b", "t", 3)], on="k", memory=4, policy=policy)
+    query = wr.Query(
+        streams=[wr.Stream("a", "t", 3), wr.Stream("b", "t", 3)], on="k", memory=4, policy=policy
+    )
     table = pa.table({"t": [1, 2, 3], "k": [1, 2, 1]})
     options = {"oracle": {"a": table, "b": table}} if "oracle" in label(policy) else {}
     engine = wr.Engine(query, **options)

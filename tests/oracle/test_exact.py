@@ -51,7 +51,9 @@ def test_counting_alone_counts_the_same(case: Case) -> None:
 @given(cases(), st.randoms(use_true_random=False))
 def test_the_exact_join_does_not_depend_on_batch_boundaries(case: Case, random: Any) -> None:
     if case.query.order == "arrival" or any(s.window.kind == "rows" for s in case.query.streams):
-        case = Case(case.query.with_(order="time", streams=[_in_time(s) for s in case.query.streams]), *_rest(case))
+        case = Case(
+            case.query.with_(order="time", streams=[_in_time(s) for s in case.query.streams]), *_rest(case)
+        )
     whole, parts = run(case.at_once())[1], run(case)[1]
     assert_same(multiset(parts), multiset(whole))
 
@@ -65,7 +67,12 @@ def _rest(case: Case) -> tuple[Any, Any]:
     return case.schemas, case.batches
 
 
-MEMORIES = [wr.Memory(10_000), wr.Memory("64 MB"), wr.Memory(10_000, split=True), wr.Memory("64 MB", split=True)]
+MEMORIES = [
+    wr.Memory(10_000),
+    wr.Memory("64 MB"),
+    wr.Memory(10_000, split=True),
+    wr.Memory("64 MB", split=True),
+]
 
 
 def _fitting(policy: Any) -> st.SearchStrategy[Case]:
@@ -78,7 +85,9 @@ def _fitting(policy: Any) -> st.SearchStrategy[Case]:
 @pytest.mark.parametrize("policy", configurations(), ids=label)
 @examples(20)
 @given(st.data(), st.sampled_from(MEMORIES), st.sampled_from(["shed", "fail"]))
-def test_with_ample_memory_every_policy_is_exact(policy: Any, data: Any, memory: wr.Memory, on_full: str) -> None:
+def test_with_ample_memory_every_policy_is_exact(
+    policy: Any, data: Any, memory: wr.Memory, on_full: str
+) -> None:
     case = data.draw(_fitting(policy)).with_query(memory=memory, policy=policy, on_full=on_full)
     engine, found = run(case)
     assert_same(multiset(found), exact_join(case.query, case.batches), case.query)
@@ -121,7 +130,9 @@ def test_duckdb_gives_the_same_matches(case: Case) -> None:
 
 def _duckdb(case: Case) -> Counter[tuple[Any, ...]]:
     tables = {
-        name: pa.Table.from_pylist([row for batch in case.batches for row in batch[name]], schema=case.schemas[name])
+        name: pa.Table.from_pylist(
+            [row for batch in case.batches for row in batch[name]], schema=case.schemas[name]
+        )
         for name in case.query.names
     }
     with duckdb.connect() as connection:
@@ -147,7 +158,11 @@ def _condition(predicate: Any, case: Case) -> str:
     if predicate.kind == "compare":
         return f"{predicate.left} {predicate.op} {predicate.right}"
     left, right = (_number(ref, case) for ref in (predicate.left, predicate.right))
-    nan = [f"not isnan({ref}::double)" for ref in (predicate.left, predicate.right) if _type(ref, case) == "float"]
+    nan = [
+        f"not isnan({ref}::double)"
+        for ref in (predicate.left, predicate.right)
+        if _type(ref, case) == "float"
+    ]
     width = predicate.width if isinstance(predicate.width, int | float) else predicate.width.amount // 1000
     return " and ".join([*nan, f"{left} - {right} between -{width} and {width}"])
 

@@ -18,6 +18,13 @@ class Fifo(Policy):
     ever found, however popular its key.
 
     Needs no statistics.
+
+    >>> import pyarrow as pa, windrow as wr
+    >>> left, right = pa.table({"k": [7, 7, 1, 2, 3, 7]}), pa.table({"k": [7, 7, 4, 5, 6, 7]})
+    >>> streams = [wr.Stream("left", window=8), wr.Stream("right", window=8)]
+    >>> engine = wr.Engine(wr.Query(streams=streams, on="k", memory=2, policy="fifo"))
+    >>> engine.push({"left": left, "right": right}).num_rows  # of 9 exact matches; the 7s are the oldest and go
+    5
     """
 
     name: ClassVar[str] = "fifo"

@@ -19,6 +19,13 @@ class Rand(Policy):
     memory. On uniform streams no online policy does better.
 
     Needs no statistics. The choice follows from the query's seed.
+
+    >>> import pyarrow as pa, windrow as wr
+    >>> left, right = pa.table({"k": [7, 7, 1, 2, 3, 7]}), pa.table({"k": [7, 7, 4, 5, 6, 7]})
+    >>> streams = [wr.Stream("left", window=8), wr.Stream("right", window=8)]
+    >>> engine = wr.Engine(wr.Query(streams=streams, on="k", memory=2, policy="rand"))
+    >>> engine.push({"left": left, "right": right}).num_rows  # of 9 exact matches; chance kept no 7
+    5
     """
 
     name: ClassVar[str] = "rand"

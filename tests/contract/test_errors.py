@@ -1,0 +1,267 @@
+"""Bad input gets one clear error, and the engine goes on as if the push had not happened.
+
+Catches: errors of numpy or Arrow that say nothing, and state that a refused push has half changed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import windrow as wr
+from windrow import errors
+
+STREAMS = [wr.Stream("left", "ts", 5), wr.Stream("right", "ts", 5)]
+
+
+def query(**changes: Any) -> wr.Query:
+    return wr.Query(**{"streams": STREAMS, "on": "user_id", "memory": 6, "policy": "prob", **changes})
+
+
+def rows(first: int = 0, count: int = 6, **columns: Any) -> pa.Table:
+    """Rows of the times `first` and on."""
+    plain = {
+        "ts": pa.array(range(first, first + count), pa.int64()),
+        "user_id": pa.array([k % 3 for k in range(count)], pa.int64()),
+        "v": pa.array([1.5] * count, pa.float64()),
+    }
+    return pa.table({**plain, **columns})
+
+
+# ------------------------------------------------------------------------------------- refused specs
+
+
+@pytest.mark.parametrize("size", [0, -1, "0 s", "-5 minutes"])
+def test_a_window_of_nothing(size: Any) -> None:
+    with pytest.raises(errors.SpecError, match="window"):
+        wr.Window.time(size)
+    with pytest.raises(errors.SpecError, match="window"):
+        wr.Window.rows(0)
+
+
+def test_an_unknown_policy_is_answered_with_the_list() -> None:
+    with pytest.raises(errors.UnknownPolicy, match=r"'prop'.*did you mean 'prob'.*rand, fifo, prob, life"):
+        query(policy="prop")
+
+
+def test_two_output_columns_of_one_name() -> None:
+    with pytest.raises(errors.DuplicateColumn, match=r"left\.v.*right\.v.*'v'.*rename"):
+        query(select=["left.v", "right.v"])
+
+
+def test_a_window_in_rows_needs_an_order() -> None:
+    loose = wr.Stream("left", "ts", wr.Window.rows(5), lateness=3)
+    with pytest.raises(errors.SpecError, match=r"'left'.*order='arrival' or lateness=0"):
+        query(streams=[loose, STREAMS[1]])
+
+
+@pytest.mark.parametrize("memory", [0, -3, "0 MB", "0%"])
+def test_memory_for_not_even_one_row(memory: Any) -> None:
+    with pytest.raises(errors.MemoryTooSmall):
+        query(memory=memory)
+
+
+def test_memory_in_bytes_that_cannot_hold_one_row_says_how_much_can() -> None:
+    with pytest.raises(errors.MemoryTooSmall, match=r"40 B.*one row.*at least"):
+        wr.Engine(query(memory="40 B")).push({"left": rows(), "right": rows()})
+
+
+def test_split_memory_with_a_part_below_one_row() -> None:
+    with pytest.raises(errors.MemoryTooSmall, match="row"):
+        wr.Engine(query(memory=wr.Memory(1, split=True))).push({"left": rows(), "right": rows()})
+
+
+def test_a_share_of_what_nobody_knows() -> None:
+    with pytest.raises(errors.SpecError, match="20%"):
+        wr.Engine(query(memory="20%")).push({"left": rows(), "right": rows()})
+
+
+# ----------------------------------------------------------------------------- refused against schemas
+
+BINDINGS: list[tuple[str, Callable[[], wr.Query], type[Exception], str]] = [
+    ("key", lambda: query(on="user_ib"), errors.UnknownColumn, "did you mean 'user_id'"),
+    (
+        "time",
+        lambda: query(streams=[wr.Stream("left", "tss", 5), STREAMS[1]]),
+        errors.UnknownColumn,
+        "'left'.*'tss'.*did you mean 'ts'",
+    ),
+    (
+        "filter",
+        lambda: query(streams=[wr.Stream("left", "ts", 5, where=[("w", ">", 1)]), STREAMS[1]]),
+        errors.UnknownColumn,
+        "'left'.*'w'",
+    ),
+    ("select", lambda: query(select=["left.user_di"]), errors.UnknownColumn, "did you mean 'user_id'"),
+    ("value", lambda: query(value=wr.Value({"right": "price"})), errors.UnknownColumn, "'right'.*'price'"),
+    (
+        "unit",
+        lambda: query(streams=[wr.Stream("left", "ts", "5 s"), wr.Stream("right", "ts", "5 s")]),
+        errors.SpecError,
+        "left.*integers",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    "made, error, words", [entry[1:] for entry in BINDINGS], ids=[e[0] for e in BINDINGS]
+)
+def test_what_the_schemas_do_not_have(
+    made: Callable[[], wr.Query], error: type[Exception], words: str
+) -> None:
+    schemas = {"left": rows().schema, "right": rows().schema}
+    with pytest.raises(error, match=words):
+        wr.Engine(made(), schemas=schemas)
+    with pytest.raises(error, match=words):
+        wr.Engine(made()).push({"left": rows(), "right": rows()})
+
+
+@pytest.mark.parametrize("keys", [["a"] * 6, [True] * 6, [datetime(2024, 1, 1)] * 6, [[1]] * 6])
+def test_key_types_that_do_not_compare(keys: Any) -> None:
+    with pytest.raises(errors.KeyTypeError, match=r"left\.user_id|right\.user_id"):
+        wr.Engine(query()).push({"left": rows(), "right": rows(user_id=keys)})
+
+
+@pytest.mark.parametrize("times", [["noon"] * 6, [1.5] * 6, [True] * 6])
+def test_times_that_are_none(times: Any) -> None:
+    with pytest.raises(errors.TimeError, match=r"left\.ts"):
+        wr.Engine(query()).push({"left": rows(ts=times), "right": rows()})
+
+
+# --------------------------------------------------------------------------------------- refused pushes
+
+NULL_TIMES = pa.array([6, None, 8, 9, 10, 11], pa.int64())
+WIDE = pa.array(["6"] * 6)
+PUSHES: list[tuple[str, dict[str, Any], type[Exception], str]] = [
+    (
+        "null times",
+        {"left": rows(6), "right": rows(6, ts=NULL_TIMES)},
+        errors.TimeError,
+        r"right\.ts.*1 of 6",
+    ),
+    ("no times", {"left": rows(6).drop_columns("ts"), "right": rows(6)}, errors.WindrowError, "'left'.*'ts'"),
+    ("no key", {"left": rows(6), "right": rows(6).drop_columns("user_id")}, errors.WindrowError, "'user_id'"),
+    (
+        "another type",
+        {"left": rows(6, user_id=WIDE), "right": rows(6)},
+        errors.WindrowError,
+        "'user_id'.*string",
+    ),
+    ("unknown stream", {"left": rows(6), "rihgt": rows(6)}, errors.WindrowError, "'rihgt'.*right"),
+    ("no table", {"left": rows(6), "right": 7}, errors.InputError, "'right'"),
+]
+
+
+@pytest.mark.parametrize("bad, error, words", [entry[1:] for entry in PUSHES], ids=[e[0] for e in PUSHES])
+@pytest.mark.parametrize("memory", [None, 4, "100 kB"])
+def test_after_a_refused_push_all_is_as_before(
+    bad: dict[str, Any], error: type[Exception], words: str, memory: Any
+) -> None:
+    disturbed, calm = wr.Engine(query(memory=memory)), wr.Engine(query(memory=memory))
+    for first in (0, 6, 12):
+        good = {"left": rows(first), "right": rows(first)}
+        assert disturbed.push(good).equals(calm.push(good))
+        with pytest.raises(error, match=words):
+            disturbed.push(bad)
+        assert disturbed.metrics.to_dict() == calm.metrics.to_dict()
+        assert disturbed.snapshot() == calm.snapshot()
+
+
+def test_a_refused_first_push_does_not_fix_the_schemas() -> None:
+    engine = wr.Engine(query())
+    with pytest.raises(errors.TimeError):
+        engine.push({"left": rows(), "right": rows(ts=NULL_TIMES, user_id=pa.array([1] * 6, pa.int8()))})
+    assert engine.push({"left": rows(), "right": rows()}).num_rows > 0
+
+
+@pytest.mark.parametrize("memory", [6, "20 kB"])
+def test_full_memory_that_must_not_shed(memory: Any) -> None:
+    asked = query(memory=memory, on_full="fail")
+    disturbed, calm = wr.Engine(asked), wr.Engine(asked)
+    many = {"left": rows(3, 400, ts=[3] * 400), "right": rows(3, 0)}
+    small = {"left": rows(0, 2), "right": rows(0, 2)}
+    assert disturbed.push(small).equals(calm.push(small))
+    with pytest.raises(errors.MemoryFull, match="on_full='shed'"):
+        disturbed.push(many)
+    after = {"left": rows(2, 1), "right": rows(2, 1)}
+    assert disturbed.push(after).equals(calm.push(after))
+    assert disturbed.metrics.to_dict() == calm.metrics.to_dict()
+    assert disturbed.snapshot() == calm.snapshot()
+
+
+def test_a_refused_change_of_memory_or_window_changes_nothing() -> None:
+    disturbed, calm = wr.Engine(query(memory="20 kB")), wr.Engine(query(memory="20 kB"))
+    for engine in (disturbed, calm):
+        engine.push({"left": rows(), "right": rows()})
+    with pytest.raises(errors.MemoryTooSmall):
+        disturbed.memory = "40 B"
+    with pytest.raises(errors.SpecError):
+        disturbed.memory = "much"
+    with pytest.raises(errors.SpecError):
+        disturbed.window("left", 0)
+    with pytest.raises(errors.SpecError, match="did you mean 'left'"):
+        disturbed.window("lefd", 3)
+    with pytest.raises(errors.SpecError):
+        disturbed.window("left", "5 minutes")
+    after = {"left": rows(6), "right": rows(6)}
+    assert disturbed.push(after).equals(calm.push(after))
+    assert disturbed.snapshot() == calm.snapshot()
+
+
+def test_late_rows_are_counted_and_reported_not_joined() -> None:
+    engine = wr.Engine(query(memory=None))
+    engine.push({"left": rows(20), "right": rows(20)})
+    late = engine.push({"left": rows(0), "right": None})
+    assert late.num_rows == 0
+    assert engine.metrics.streams["left"].late == 6
+    assert engine.metrics.streams["right"].late == 0
+    assert engine.metrics.streams["left"].arrived == 12
+
+
+# -------------------------------------------------------------------------------------------- snapshots
+
+
+@pytest.fixture(scope="module")
+def saved() -> bytes:
+    engine = wr.Engine(query(memory="20 kB"))
+    engine.push({"left": rows(), "right": rows()})
+    return engine.snapshot()
+
+
+def test_a_whole_snapshot_is_accepted(saved: bytes) -> None:
+    assert wr.Engine.restore(saved, query(memory="20 kB")).snapshot() == saved
+
+
+def test_a_truncated_snapshot(saved: bytes) -> None:
+    for size in [0, 1, 7, 8, 20, *range(30, len(saved), max(1, len(saved) // 40)), len(saved) - 1]:
+        with pytest.raises(errors.SnapshotError):
+            wr.Engine.restore(saved[:size])
+    with pytest.raises(errors.SnapshotError):
+        wr.Engine.restore(saved + b"x")
+
+
+def test_an_altered_snapshot(saved: bytes) -> None:
+    for place in [*range(64), *range(64, len(saved), max(1, len(saved) // 150)), len(saved) - 1]:
+        altered = bytearray(saved)
+        altered[place] ^= 0x20
+        with pytest.raises(errors.SnapshotError):
+            wr.Engine.restore(bytes(altered))
+
+
+def test_what_is_no_snapshot() -> None:
+    for data in (b"", b"PAR1" * 50, json.dumps({"version": 1}).encode()):
+        with pytest.raises(errors.SnapshotError):
+            wr.Engine.restore(data)
+
+
+@pytest.mark.parametrize(
+    "other", [{"on": "v"}, {"policy": "fifo"}, {"seed": 3}, {"select": ["left.v"]}], ids=str
+)
+def test_a_snapshot_of_another_query(saved: bytes, other: dict[str, Any]) -> None:
+    with pytest.raises(errors.SnapshotError, match="another query"):
+        wr.Engine.restore(saved, query(**{"memory": "20 kB", **other}))
