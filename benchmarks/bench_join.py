@@ -1,4 +1,4 @@
-"""The exact join of 2 x 1,000,000 rows from Parquet files to an Arrow table, against DuckDB; then shedding against the exact join.
+"""2 x 1,000,000 rows from Parquet files to an Arrow table: the exact join against DuckDB, shedding against the exact.
 
 Both read the same files and give the same rows; DuckDB runs with all cores and, as a second line, with one, as
 windrow does. Times are wall time and hold everything from opening the files to the last match.
@@ -81,7 +81,7 @@ def exact_against_duckdb(files: Files, kind: str, rounds: int) -> dict[str, Any]
     assert fingerprint(ours) == fingerprint(theirs), "windrow and DuckDB give different matches"
     base = timings["duckdb"].median
     show(
-        f"exact join, {kind} keys: {ROWS:,} + {ROWS:,} rows, {theirs.num_rows:,} matches, Parquet to Arrow (median of {rounds})",
+        f"exact, {kind} keys: 2 x {ROWS:,} rows, {theirs.num_rows:,} matches, Parquet to Arrow; median of {rounds}",
         ("contestant", "seconds", "x duckdb", "noise", "first turn"),
         [(n, t.median, t.median / base, f"{t.spread:.0%}", t.first) for n, t in timings.items()],
     )

@@ -55,7 +55,7 @@ def race(contestants: Mapping[str, Contestant], rounds: int, clock: Clock = wall
     timings = {name: Timing() for name in contestants}
     for turn in range(-1, rounds):
         for name, contestant in contestants.items():
-            _note(f"  round {turn + 1}/{rounds} {name}")
+            note(f"  round {turn + 1}/{rounds} {name}")
             timing = timings[name]
             timing.result = None  # what the last turn made is gone before the next one starts
             ready = contestant.prepare()
@@ -66,11 +66,11 @@ def race(contestants: Mapping[str, Contestant], rounds: int, clock: Clock = wall
                 timing.first = seconds
             else:
                 timing.turns.append(seconds)
-    _note("")
+    note("")
     return timings
 
 
-def _note(text: str) -> None:
+def note(text: str) -> None:
     """Say where a long run is, if somebody is watching."""
     if sys.stderr.isatty():
         print(f"\r{text:60.60}\r", end="", file=sys.stderr, flush=True)

@@ -9,11 +9,12 @@ push.
 
 import argparse
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from harness import check_counters, core, save, show, wall
+from harness import check_counters, core, note, save, show, wall
 
 import windrow as wr
 from windrow.spec import parse_bytes
@@ -94,10 +95,12 @@ def soak(args: argparse.Namespace) -> dict[str, Any]:
     wr.Engine(query).push({name: table.slice(0, 100) for name, table in next(source.batches()).items()})
     compiling = wall() - compiling
     forget_highest()
+    empty = process_mb("VmRSS")
     chance, snapshots = np.random.default_rng(args.seed), 0
     samples: list[dict[str, float]] = []
     begun, pushing, matched = wall(), 0.0, 0
-    for number, batch in zip(range(1, pushes + 1), source.batches(), strict=False):
+    for number, batch in enumerate(islice(source.batches(), pushes)):
+        note(f"  push {number + 1:,}/{pushes:,}")
         started = core()
         if args.snapshot_every and chance.random() < 1 / args.snapshot_every:
             engine, matches = restored(engine, batch)
@@ -119,7 +122,12 @@ def soak(args: argparse.Namespace) -> dict[str, Any]:
                 "recall": metrics.recall or 0.0,
             }
         )
-    figures = summary(samples, budget) | {"compiling_seconds": compiling, "seconds": wall() - begun}
+    note("")
+    figures = (
+        summary(samples, budget)
+        | {"rss_mb_at_start": empty}
+        | {"compiling_seconds": compiling, "seconds": wall() - begun}
+    )
     figures["core_seconds_of_pushing"] = pushing
     return figures | {"matched": matched, "shed": metrics.total("shed"), "snapshots": snapshots, "samples": samples}
 

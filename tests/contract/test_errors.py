@@ -6,15 +6,19 @@ Catches: errors of numpy or Arrow that say nothing, and state that a refused pus
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Callable
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import windrow as wr
 from windrow import errors
+from windrow.files import open_table
 
 STREAMS = [wr.Stream("left", "ts", 5), wr.Stream("right", "ts", 5)]
 
@@ -265,3 +269,33 @@ def test_what_is_no_snapshot() -> None:
 def test_a_snapshot_of_another_query(saved: bytes, other: dict[str, Any]) -> None:
     with pytest.raises(errors.SnapshotError, match="another query"):
         wr.Engine.restore(saved, query(**{"memory": "20 kB", **other}))
+
+
+def test_a_snapshot_of_an_unknown_version(saved: bytes) -> None:
+    """The version stands behind the first eight bytes; everything else about this snapshot is in order."""
+    newer = bytearray(saved[:-4])
+    newer[8] += 1
+    whole = bytes(newer) + zlib.crc32(newer).to_bytes(4, "little")
+    with pytest.raises(errors.SnapshotError, match="version 2"):
+        wr.Engine.restore(whole)
+
+
+# ------------------------------------------------------------------------------------------------ files
+
+
+@pytest.mark.parametrize("name", ["missing.parquet", "broken.parquet", "strange.xyz"])
+def test_a_file_that_cannot_be_read(tmp_path: Path, name: str) -> None:
+    if not name.startswith("missing"):
+        (tmp_path / name).write_bytes(b"this is no table")
+    with pytest.raises(errors.InputError, match=name):
+        open_table(str(tmp_path / name)).table()
+
+
+@pytest.mark.parametrize("name", ["empty.csv", "empty.jsonl", "empty.parquet"])
+def test_a_file_without_rows_is_an_empty_result(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    if name.endswith(".parquet"):
+        pq.write_table(rows(0, 0), path)
+    else:
+        path.write_text("ts,user_id,v\n" if name.endswith(".csv") else "")
+    assert open_table(str(path)).table().num_rows == 0

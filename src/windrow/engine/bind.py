@@ -217,7 +217,7 @@ def _byte_budget(plan: Plan, memory: Memory, portions: tuple[float, ...]) -> tup
             f"payload, and statistics and the estimate of recall take {format_bytes(statistics + recall)}; "
             f"give at least {format_bytes(_enough(least, portions, learning, fixed))}"
         )
-    idle = statistics // (8 * (plan.key_words() + 2) + plan.leaf_bytes()) if learning.kind == at.STAT_RUNNING else HIGH
+    idle = statistics // plan.key_bytes() if learning.kind == at.STAT_RUNNING else HIGH
     return replace(plan, cap_bytes=caps, cap_rows=(HIGH,) * len(caps), idle_limit=idle), recall
 
 

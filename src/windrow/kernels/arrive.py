@@ -14,7 +14,6 @@ from typing import Any
 
 from windrow.kernels import tournament
 from windrow.kernels.chains import key_of, link_at, slot_at, stream_at, take_slot
-from windrow.kernels.directory import key_at
 from windrow.kernels.estimate import fade, hist_learn, learn_key, learns
 from windrow.kernels.jit import inline, inner
 from windrow.kernels.layout import (
@@ -24,7 +23,6 @@ from windrow.kernels.layout import (
     CAP_BYTES,
     CAP_ROWS,
     COST,
-    COUNT,
     DIR_SIZE,
     DONE,
     FAIL_WHEN_FULL,
@@ -48,7 +46,6 @@ from windrow.kernels.layout import (
     LAST_ROWS,
     NEAR,
     NONE,
-    PER_STREAM,
     POOL,
     POOL_SIZE,
     PRUNE,
@@ -86,6 +83,7 @@ from windrow.kernels.retain import (
     open_key,
     shed,
     turn_away,
+    unused,
 )
 from windrow.kernels.score import clock, expiry, group_score, ranked, stream_of, touch_all, touch_group
 
@@ -262,7 +260,7 @@ def hopeless(m: Memory, slot: int) -> bool:
     pool = m.w[stream_at(m, stream) + POOL]
     at = m.pools_at + pool * POOL_SIZE
     cost = m.w[slot_at(m, slot) + COST] >> STREAM_BITS
-    if m.w[key_at(m, 0, key) + PER_STREAM * stream + COUNT] == 0:
+    if unused(m, 0, key, stream):
         cost += m.w[KEY_BYTES]
     if m.w[at + USED_ROWS] < m.w[at + CAP_ROWS] and m.w[at + USED_BYTES] + cost <= m.w[at + CAP_BYTES]:
         return False

@@ -110,6 +110,14 @@ def is_idle(m: Memory, d: int, key: int) -> bool:
 
 
 @inline
+def unused(m: Memory, d: int, key: int, stream: int) -> bool:
+    """Whether nothing is charged for a key: without residents or, in split memory, without residents of the stream."""
+    if m.pools == 1:
+        return is_idle(m, d, key)
+    return m.w[key_at(m, d, key) + PER_STREAM * stream + COUNT] == 0
+
+
+@inline
 def open_key(m: Memory, d: int, code: int) -> int:
     """The key number of a code, new if need be."""
     key = directory.find(m, d, code)
@@ -153,7 +161,7 @@ def admit(m: Memory, slot: int) -> None:
         d = m.w[m.classes_at + stream * m.links + link]
         if d >= 0:
             record = key_at(m, d, key_of(m, slot, link))
-            opened += m.w[record + PER_STREAM * stream + COUNT] == 0
+            opened += unused(m, d, key_of(m, slot, link), stream)
             chain_insert(m, record, stream, slot, link)
     for ix in range(m.indexes):
         if m.w[m.w[INDEXES_AT] + ix * INDEX_SIZE + X_STREAM] == stream:
@@ -201,8 +209,8 @@ def unlink_keys(m: Memory, slot: int, stream: int) -> int:
         chain_remove(m, record, stream, slot, link)
         if by_group and was_head:
             touch_group(m, key, stream)
+        closed += unused(m, d, key, stream)
         if m.w[record + PER_STREAM * stream + COUNT] == 0:
-            closed += 1
             close_key(m, d, key)
     return closed
 

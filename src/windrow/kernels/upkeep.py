@@ -7,24 +7,28 @@ import numpy as np
 from windrow.kernels import directory, tournament
 from windrow.kernels.chains import key_of, link_at, slot_at, stream_at, take_slot
 from windrow.kernels.directory import key_at
-from windrow.kernels.estimate import hist_learn
-from windrow.kernels.jit import entry, inner
+from windrow.kernels.estimate import freq_at, hist_learn
+from windrow.kernels.jit import entry, inline, inner
 from windrow.kernels.layout import (
     ARRIVALS,
     ARRIVED,
     CLOCK,
     CODE,
     COST,
+    COUNT,
     DIR_SIZE,
     EXPIRED,
     GAIN_OFF,
     HIST_SIZE,
     HISTS_AT,
+    IDLE_LIMIT,
     KEY,
     KEY_IDLE,
+    KEY_TOP,
     LAST_TIME,
     MATCHED,
     NEWER,
+    NONE,
     OLDEST,
     PEAK_BYTES,
     PEAK_ROWS,
@@ -40,8 +44,10 @@ from windrow.kernels.layout import (
     WATERMARK,
 )
 from windrow.kernels.memory import Memory, memory_of
-from windrow.kernels.retain import admit, expire_all, move_watermark, open_key, shed
+from windrow.kernels.retain import admit, expire_all, is_idle, move_watermark, open_key, shed
 from windrow.kernels.score import clock, ranked, touch_all
+
+RARITIES = 2048  # exponents of a float
 
 
 @entry
@@ -65,13 +71,43 @@ def reconsider(block: Any) -> None:
     shed(m)
 
 
+@inline
+def rarity(m: Memory, d: int, key: int) -> int:
+    """A key's bin for forgetting, the exponent of its largest frequency; NONE for keys in use or free."""
+    record = key_at(m, d, key)
+    if m.w[record + COUNT] == NONE or not is_idle(m, d, key):
+        return NONE
+    most = 0
+    for stream in range(m.streams):
+        most = max(most, m.w[freq_at(record, stream)] >> 52)  # the exponent of a float that is not negative
+    return most
+
+
 @entry
-def forget_keys(block: Any, d: int, keys: Any) -> None:
-    """Forget keys that have no residents."""
+def forget_rarest(block: Any) -> None:
+    """Forget about half of the keys that only statistics keep, the rarest first, where there are too many of them."""
     m = memory_of(block)
-    for key in keys:
-        directory.remove(m, d, key)
-        m.w[m.dirs_at + d * DIR_SIZE + KEY_IDLE] -= 1
+    for d in range(m.dirs):
+        ctl = m.dirs_at + d * DIR_SIZE
+        if m.w[ctl + KEY_IDLE] <= m.w[IDLE_LIMIT]:
+            continue
+        bins = np.zeros(RARITIES, np.int64)
+        for key in range(m.w[ctl + KEY_TOP]):
+            rare = rarity(m, d, key)
+            if rare >= 0:
+                bins[rare] += 1
+        left = m.w[ctl + KEY_IDLE] // 2 + 1
+        last = 0
+        while bins[last] < left:
+            left -= bins[last]
+            last += 1
+        for key in range(m.w[ctl + KEY_TOP]):
+            rare = rarity(m, d, key)
+            if rare < 0 or rare > last or (rare == last and left == 0):
+                continue
+            left -= rare == last
+            directory.remove(m, d, key)
+            m.w[ctl + KEY_IDLE] -= 1
 
 
 @entry

@@ -29,7 +29,7 @@ class Life(Policy):
     >>> left, right = pa.table({"k": [7, 7, 1, 2, 3, 7]}), pa.table({"k": [7, 7, 4, 5, 6, 7]})
     >>> streams = [wr.Stream("left", window=8), wr.Stream("right", window=8)]
     >>> engine = wr.Engine(wr.Query(streams=streams, on="k", memory=2, policy="life"))
-    >>> engine.push({"left": left, "right": right}).num_rows  # of 9 exact matches; the 7s stay: they come often and have time left
+    >>> engine.push({"left": left, "right": right}).num_rows  # of 9 exact matches; the 7s stay
     7
     """
 

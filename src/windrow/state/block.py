@@ -41,9 +41,7 @@ def leaves(plan: Plan, capacity: Capacity) -> int:
     """Leaves of each tournament."""
     if not plan.ranked:
         return 0
-    if plan.by_row:
-        return power_of_two(capacity.slots)
-    return power_of_two(capacity.keys * int(np.bincount(plan.windows[:, at.POOL - at.REACH]).max()))
+    return capacity.slots if plan.by_row else capacity.keys * plan.widest_pool()
 
 
 def parts(plan: Plan, capacity: Capacity, oracle_rows: int) -> list[Part]:
@@ -73,7 +71,7 @@ def parts(plan: Plan, capacity: Capacity, oracle_rows: int) -> list[Part]:
         Part(at.ORACLE_AT, oracle_rows, 1 + 2 * n),
         Part(at.SLOTS_AT, 1, capacity.slots * plan.slot_words()),
         Part(at.DENSE_AT, pools, capacity.slots if plan.rule == at.RAND else 0),
-        Part(at.TABLES_AT, d, 2 * capacity.keys),
+        Part(at.TABLES_AT, d, power_of_two(2 * capacity.keys)),
         Part(at.KEYS_AT, d, capacity.keys * plan.key_words()),
         Part(at.NODES_AT, pools, 2 * size * plan.node_words()),
         Part(at.FAILS_AT, pools, size if plan.drifting else 0),
@@ -97,7 +95,8 @@ def lay_out(plan: Plan, capacity: Capacity, oracle_rows: int = 0) -> np.ndarray:
         at.HISTS: len(plan.histograms()), at.SKETCH_DEPTH: learning.sketch_depth,
         at.SKETCH_WIDTH: learning.sketch_width, at.ORACLE_ROWS: oracle_rows,
         at.SLOT_CAP: capacity.slots, at.SLOT_WORDS: plan.slot_words(), at.KEY_CAP: capacity.keys,
-        at.KEY_WORDS: plan.key_words(), at.TABLE_SIZE: 2 * capacity.keys, at.LEAVES: leaves(plan, capacity),
+        at.KEY_WORDS: plan.key_words(), at.TABLE_SIZE: power_of_two(2 * capacity.keys),
+        at.LEAVES: leaves(plan, capacity),
         at.NODE_WORDS: plan.node_words(), at.BLOCK_CAP: capacity.blocks, **plan.offsets(),
     }  # fmt: skip
     for word, size in sizes.items():
@@ -128,7 +127,6 @@ def start(plan: Plan, route: Route, emit: bool) -> np.ndarray:
     lines[:, at.LAST_TIME] = LOW
     write_windows(words, plan)
     view(words, at.DIRS_AT, plan.directories, at.DIR_SIZE)[:, at.KEY_FREE] = NONE
-    view(words, at.TABLES_AT, plan.directories, 2 * capacity.keys)[:] = NONE
     view(words, at.CLASSES_AT, plan.streams, plan.links)[:] = plan.classes
     view(words, at.POSITION_AT, plan.streams, plan.directories)[:] = plan.positions()
     view(words, at.PREDS_AT, len(plan.preds), at.PRED_SIZE)[:] = plan.preds

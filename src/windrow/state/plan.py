@@ -155,10 +155,17 @@ class Plan:
         return 8 * (2 * self.node_words() + self.drifting) if self.ranked else 0
 
     def key_bytes(self) -> int:
-        """What the first resident of a stream under a key is charged beside itself: the key's whole record."""
+        """What the first resident under a key is charged beside itself: the key's record, table places and leaves.
+
+        In split memory every pool is charged in full for the keys that it uses.
+        """
         if self.directories == 0:
             return 0
-        return 8 * (self.key_words() + 2) + (0 if self.by_row else self.leaf_bytes())
+        return 8 * (self.key_words() + 3) + (0 if self.by_row else self.widest_pool() * self.leaf_bytes())
+
+    def widest_pool(self) -> int:
+        """The largest number of streams in one pool."""
+        return int(np.bincount(self.windows[:, at.POOL - at.REACH]).max())
 
     def row_bytes(self) -> int:
         """What every resident is charged beside its payload."""

@@ -5,6 +5,7 @@ Growth is the owner's, so that kernels never allocate what they keep.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -69,32 +70,18 @@ class Shard:
         more = min(rows, at.GROUP_LIMIT)
         now = self.capacity
         if status == at.GROW_SLOTS:
-            self.grow(Capacity(max(2 * now.slots, now.slots + more), now.keys, now.blocks))
+            self.grow(replace(now, slots=_larger(now.slots, more)))
         elif status == at.GROW_KEYS:
-            self.grow(Capacity(now.slots, block.power_of_two(max(2 * now.keys, now.keys + more)), now.blocks))
+            self.grow(replace(now, keys=_larger(now.keys, more)))
         elif status == at.GROW_BLOCKS:
-            self.grow(Capacity(now.slots, now.keys, max(2 * now.blocks, now.blocks + more + 1)))
+            self.grow(replace(now, blocks=_larger(now.blocks, more + 1)))
         elif status == at.PRUNE:
-            self._prune()
+            upkeep.forget_rarest(self.words)
 
     def grow(self, capacity: Capacity, oracle_rows: int | None = None) -> None:
         """Move into a block of another capacity."""
         self.hold(block.regrown(self.words, self.plan, capacity, oracle_rows))
         upkeep.rebuild(self.words)
-
-    def _prune(self) -> None:
-        """Forget the rarest half of the keys that only statistics keep."""
-        streams = self.plan.streams
-        records = view(
-            self.words, at.KEYS_AT, self.plan.directories, int(self.words[at.KEY_CAP] * self.plan.key_words())
-        )
-        for d in range(self.plan.directories):
-            ctl = view(self.words, at.DIRS_AT, self.plan.directories, at.DIR_SIZE)[d]
-            keys = records[d].reshape(-1, self.plan.key_words())[: ctl[at.KEY_TOP]]
-            per_stream = keys[:, 1 : 1 + at.PER_STREAM * streams].reshape(-1, streams, at.PER_STREAM)
-            idle = np.flatnonzero((per_stream[:, :, at.COUNT - 1] == 0).all(axis=1))
-            weight = per_stream[idle][:, :, at.FREQ - 1].view(np.float64).max(axis=1)
-            upkeep.forget_keys(self.words, d, idle[np.argsort(weight, kind="stable")[: len(idle) // 2 + 1]])
 
     def _reroute(self) -> None:
         """Choose the probe orders anew when enough has been seen since."""
@@ -141,3 +128,8 @@ class Shard:
     def matched(self) -> int:
         """Matches found so far."""
         return int(self.words[at.MATCHED])
+
+
+def _larger(now: int, more: int) -> int:
+    """The next capacity: half as much again, or as much more as is needed at once."""
+    return max(now + now // 2, now + more)

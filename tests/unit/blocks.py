@@ -1,0 +1,50 @@
+"""Small plans, and blocks of words laid out for them, on which kernels can be tried without an engine."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from windrow.kernels import layout as at
+from windrow.kernels import upkeep
+from windrow.state import block
+from windrow.state.graph import route
+from windrow.state.plan import Plan
+
+
+def plan_of(streams: int = 2, pools: int = 1, bands: int = 0, directories: int = 1, **fields: Any) -> Plan:
+    """A plan whose streams share keys, or so many integer columns compared by band predicates between neighbours."""
+    windows = np.zeros((streams, at.OFFSET - at.REACH), np.int64)
+    windows[:, 0], windows[:, 1], windows[:, 2] = at.HIGH, -at.HIGH, 1
+    windows[:, at.POOL - at.REACH] = np.arange(streams) % pools
+    lines = []
+    for d in range(directories):
+        for s in range(streams - 1):
+            lines.append(_line(P_LEFT=s, P_RIGHT=s + 1, P_LEFT_COL=d))
+    for column in range(bands):
+        lines.append(_line(P_KIND=at.P_BAND, P_RIGHT=1, P_LEFT_COL=column, P_RIGHT_COL=column, P_DIMS=1))
+    return Plan(
+        classes=np.tile(np.arange(directories), (streams, 1)).astype(np.int64),
+        directories=directories,
+        numbers=np.zeros((streams, bands), np.int64),
+        preds=np.array(lines, np.int64).reshape(-1, at.PRED_SIZE),
+        windows=windows,
+        cap_rows=(at.HIGH,) * pools,
+        cap_bytes=(at.HIGH,) * pools,
+        **fields,
+    )
+
+
+def block_of(plan: Plan) -> np.ndarray:
+    """The block of an empty shard, with its tables filled and its tournaments decided."""
+    words = block.start(plan, route(plan), emit=False)
+    upkeep.rebuild(words)
+    return words
+
+
+def _line(**words: int) -> np.ndarray:
+    line = np.zeros(at.PRED_SIZE, np.int64)
+    for name, word in words.items():
+        line[getattr(at, name)] = word
+    return line

@@ -1,0 +1,108 @@
+"""Can catch: a tournament that names the wrong leaf, misses a crossing, or breaks ties by something else."""
+
+import math
+from random import Random
+
+import numpy as np
+import pytest
+from numba import njit
+from tests.unit.blocks import block_of, plan_of
+
+from windrow.kernels import layout as at
+from windrow.kernels.memory import memory_of
+from windrow.kernels.tournament import advance, clear, leaf_at, rebuild, update, winner
+
+SET, CLEAR, ADVANCE, REBUILD = range(4)
+NOBODY = -1
+
+
+@njit
+def replay(block, pool, ops, floats, winners):
+    """Do all operations; after each that ends with an up-to-date clock, note the winner."""
+    m = memory_of(block)
+    for k in range(ops.shape[0]):
+        kind, leaf, tie = ops[k]
+        base, slope, turn, clock = floats[k]
+        record = leaf_at(m, pool, leaf)
+        if kind == SET:
+            m.x[record + at.BASE] = base
+            m.w[record + at.TIE] = tie
+            if m.drifting:
+                m.x[record + at.SLOPE] = slope
+                m.x[record + at.TURN] = turn
+            update(m, pool, leaf, clock)
+        elif kind == CLEAR:
+            clear(m, record)
+            update(m, pool, leaf, clock)
+        elif kind == REBUILD:
+            rebuild(m, pool, clock)
+        else:
+            advance(m, pool, clock)
+        winners[k] = winner(m, pool)
+
+
+class Twin:
+    """A dict of leaves, and a look at all of them."""
+
+    def __init__(self):
+        self.leaves = {}
+
+    def winner(self, clock):
+        def rank(leaf):
+            base, slope, turn, tie = self.leaves[leaf]
+            return (base + slope * max(clock, turn) if slope else base, tie)
+
+        return min(self.leaves, key=rank, default=NOBODY)
+
+
+def operations(random, count, leaves, drifting):
+    """Random operations with small whole numbers, so that priorities tie often and are computed without error.
+
+    Clocks never go back. As in the engine, a leaf may be updated at a later clock than the tree was advanced to.
+    """
+    clock, tie = 0, 0
+    where = random.sample(range(leaves), 60)
+    for _ in range(count):
+        kind = random.choices([SET, CLEAR, ADVANCE, REBUILD], [6, 3, 5, 0.05])[0]
+        clock += random.choice([0, 0, 0, 1, 2, 7, 40])
+        tie += 1
+        slope = -random.randrange(4) if drifting else 0
+        turn = random.choice([-math.inf, clock + random.randrange(-20, 60)]) if drifting else -math.inf
+        base = random.randrange(30) - slope * (clock + random.randrange(80))
+        yield kind, random.choice(where), tie, float(base), float(slope), float(turn), float(clock)
+
+
+@pytest.mark.parametrize(("rule", "pools"), [(at.PROB, 1), (at.PROB, 2), (at.LIFE, 1), (at.LIFE_EXPECTED, 2)])
+@pytest.mark.parametrize("seed", range(3))
+def test_the_winner_is_the_least_priority_and_of_equals_the_earliest(rule, pools, seed):
+    plan = plan_of(rule=rule, pools=pools)
+    block, pool = block_of(plan), pools - 1
+    drifting = rule != at.PROB
+    ops = list(operations(Random(seed), 3000, int(block[at.LEAVES]), drifting))
+    winners = np.empty(len(ops), np.int64)
+    replay(block, pool, np.array([op[:3] for op in ops]), np.array([op[3:] for op in ops]), winners)
+    twin, checked = Twin(), 0
+    for k, (kind, leaf, tie, base, slope, turn, clock) in enumerate(ops):
+        if kind == SET:
+            twin.leaves[leaf] = (base, slope, turn, tie)
+        elif kind == CLEAR:
+            twin.leaves.pop(leaf, None)
+        expected = twin.winner(clock)
+        # A drifting tree is right only once it has been advanced to the clock.
+        if expected != NOBODY and (not drifting or kind in (ADVANCE, REBUILD)):
+            assert winners[k] == expected, (seed, k, clock, twin.leaves)
+            checked += 1
+    assert checked > 500
+
+
+def test_pools_do_not_disturb_each_other():
+    block = block_of(plan_of(rule=at.PROB, pools=2))
+    ops = np.array([[SET, 3, 1], [SET, 5, 2]])
+    floats = np.array([[4.0, 0, 0, 0], [2.0, 0, 0, 0]])
+    winners = np.empty(2, np.int64)
+    replay(block, 0, ops, floats, winners)
+    assert winners.tolist() == [3, 5]
+    replay(block, 1, ops[:1], floats[:1], winners[:1])
+    assert winners[0] == 3
+    replay(block, 0, np.array([[ADVANCE, 0, 0]]), np.zeros((1, 4)), winners[:1])
+    assert winners[0] == 5
