@@ -10,7 +10,7 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from windrow.engine import Engine, Metrics
-from windrow.engine.prepare import as_table
+from windrow.engine.intake import as_table
 from windrow.errors import MissingDependency
 from windrow.feed import exact_rows, feed
 from windrow.policies import Policy

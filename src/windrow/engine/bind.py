@@ -222,8 +222,14 @@ def _byte_budget(plan: Plan, memory: Memory, portions: tuple[float, ...]) -> tup
 
 
 def _enough(least: int, portions: tuple[float, ...], learning: Learning, fixed: int) -> int:
-    share = 1 / RECALL_SHARE + (1 / STATISTICS_SHARE if learning.kind == at.STAT_RUNNING else 0)
-    return math.ceil((least / min(portions) + fixed) / (1 - share)) + 256
+    counts = learning.kind == at.STAT_RUNNING
+    total = least + fixed
+    while True:
+        rest = total - (total // STATISTICS_SHARE if counts else fixed) - total // RECALL_SHARE
+        short = least - min(int(rest * p) for p in portions)
+        if short <= 0:
+            return total
+        total += short
 
 
 def _check_lifetimes(plan: Plan, query: Query) -> None:

@@ -16,10 +16,11 @@ import pyarrow as pa
 
 from windrow.engine import emit
 from windrow.engine.bind import Binding, bind
+from windrow.engine.intake import as_table, plain_schema
 from windrow.engine.metrics import Metrics, StreamMetrics
 from windrow.engine.oracle import oracle_table
-from windrow.engine.prepare import Packed, Rows, as_table, rows_of, tables
-from windrow.errors import MemoryFull, SnapshotError, SpecError
+from windrow.engine.prepare import Packed, Rows, rows_of, tables
+from windrow.errors import InputError, MemoryFull, SnapshotError, SpecError, WindrowError, alternatives
 from windrow.kernels import layout as at
 from windrow.kernels.rows import still_there
 from windrow.quality.tracker import Tracker
@@ -53,6 +54,7 @@ class Engine:
         self.query = query
         self.count_only = count_only
         self._track = recall
+        self._interrupted = False
         self._oracle = {name: as_table(table, name) for name, table in (oracle or {}).items()}
         self._binding: Binding | None = None
         self._shard: Shard | None = None
@@ -70,8 +72,8 @@ class Engine:
                 f"the first push brings nothing for {missing[0]!r}: bring every stream (an empty table will do) "
                 "or give schemas= to the engine"
             )
-        binding = replace(bind(self.query, schemas), keeps_payload=not self.count_only)
-        self._start(binding)
+        plain = {name: plain_schema(schema) for name, schema in schemas.items()}
+        self._start(replace(bind(self.query, plain), keeps_payload=not self.count_only))
 
     def _start(self, binding: Binding) -> None:
         """An empty shard for a bound query."""
@@ -95,6 +97,7 @@ class Engine:
 
     def push(self, batches: Mapping[str, Any]) -> pa.Table | None:
         """Take rows of any of the streams; the matches that they complete (None when only counting)."""
+        self._check(batches)
         if self._binding is None:
             self._bind({name: as_table(data, name).schema for name, data in batches.items() if data is not None})
         binding, shard = self._bound()
@@ -102,14 +105,25 @@ class Engine:
         watermark = int(shard.words[at.WATERMARK])
         rows = [rows_of(binding, s, t, watermark, int(self._arrived[s, 0])) for s, t in enumerate(inputs)]
         packed = Packed(binding, rows, [payload.rows for payload in self._payloads])
+        self._interrupted = True
         found = self._run(binding, shard, packed, rows)
         self._count(rows)
         self._keep(shard, packed, rows)
         if self._tracker is not None:
             self._tracker.settle(shard, len(packed.order))
-        if self.count_only:
-            return None
-        return found
+        self._interrupted = False
+        return None if self.count_only else found
+
+    def _check(self, batches: Mapping[str, Any]) -> None:
+        """Refuse what is not a push, and any push after one that was interrupted."""
+        if self._interrupted:
+            raise WindrowError("a push was interrupted half-way, so the state is not whole: restore the last snapshot")
+        if not isinstance(batches, Mapping):
+            raise InputError(f"push takes a mapping from stream names to tables, got {type(batches).__name__}")
+        for name in batches:
+            if name not in self.query.names:
+                known = alternatives(str(name), self.query.names, "streams")
+                raise InputError(f"push: the query has no stream {str(name)[:80]!r}{known}")
 
     def _bound(self) -> tuple[Binding, Shard]:
         assert self._binding is not None and self._shard is not None
@@ -131,6 +145,7 @@ class Engine:
         except Full:
             assert before is not None
             shard.hold(before)
+            self._interrupted = False
             raise MemoryFull(
                 f"the join needs more than its memory of {binding.query.memory}: nothing of this push was taken; "
                 "raise memory, or let on_full='shed' choose what to lose"
@@ -231,6 +246,7 @@ class Engine:
 
     def snapshot(self) -> bytes:
         """The whole state as bytes."""
+        self._check({})
         header: dict[str, Any] = {
             "query": self.query.to_json(),
             "count_only": self.count_only,
@@ -266,6 +282,7 @@ class Engine:
         engine = cls.__new__(cls)
         engine.query, engine.count_only, engine._track = saved, header["count_only"], header["recall"]
         engine._oracle, engine._binding, engine._shard = {}, None, None
+        engine._interrupted = False
         if header["bound"]:
             engine._fill(header, parts)
         if query is not None and (query.memory, query.streams) != (saved.memory, saved.streams):
@@ -281,7 +298,9 @@ class Engine:
         for payload, chunks in zip(self._payloads, header["chunks"], strict=True):
             for _ in range(chunks):
                 payload.chunks.append((snapshots.table_of(parts.pop(0)), snapshots.words_of(parts.pop(0))))
-        if self._tracker is not None:
+        if "tracker" not in header:
+            self._tracker = None
+        elif self._tracker is not None:
             self._tracker.restore(snapshots.words_of(parts.pop(0)), header["tracker"])
         self._arrived = np.array(header["arrived"], np.int64)
         self._false = int(header["false"])

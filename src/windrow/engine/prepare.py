@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from windrow.engine.bind import Binding
 from windrow.engine.filters import passes
+from windrow.engine.intake import as_table
 from windrow.errors import InputError, TimeError
 from windrow.kernels import layout as at
 from windrow.kernels.rows import pack
@@ -53,25 +54,7 @@ class Rows:
 
 def tables(binding: Binding, batches: Mapping[str, Any]) -> list[pa.Table]:
     """One table per stream, with the bound columns and types."""
-    unknown = [name for name in batches if name not in binding.query.names]
-    if unknown:
-        raise InputError(f"push: the query has no stream {unknown[0]!r}; it has {', '.join(binding.query.names)}")
     return [_table(binding.schemas[name], batches.get(name), name) for name in binding.query.names]
-
-
-def as_table(data: Any, stream: str) -> pa.Table:
-    """Arrow data of any kind as a table: a table, a batch, or what speaks Arrow (pandas, Polars, DuckDB)."""
-    if isinstance(data, pa.Table):
-        return data
-    if isinstance(data, pa.RecordBatch):
-        return pa.Table.from_batches([data])
-    try:
-        table = pa.table(data)
-    except (TypeError, ValueError, pa.ArrowInvalid) as error:
-        raise InputError(
-            f"stream {stream!r}: expected an Arrow table or something like it, got {type(data)}"
-        ) from error
-    return table.drop_columns([c for c in table.column_names if c.startswith("__index_level_")])
 
 
 def _table(schema: pa.Schema, data: Any, stream: str) -> pa.Table:
@@ -79,13 +62,16 @@ def _table(schema: pa.Schema, data: Any, stream: str) -> pa.Table:
         return schema.empty_table()
     table = as_table(data, stream)
     for field in schema:
-        if table.column_names.count(field.name) != 1:
+        if field.name not in table.column_names:
             raise InputError(f"stream {stream!r}: this push lacks the column {field.name!r} that earlier ones had")
-        if table.schema.field(field.name).type != field.type:
-            raise InputError(
-                f"stream {stream!r}: column {field.name!r} was {field.type} and is now "
-                f"{table.schema.field(field.name).type}: cast it"
-            )
+        type_ = table.schema.field(field.name).type
+        if type_ != field.type:
+            if not pa.types.is_null(type_):
+                raise InputError(
+                    f"stream {stream!r}: column {field.name!r} was {field.type} and is now {type_}: cast it"
+                )
+            place = table.column_names.index(field.name)
+            table = table.set_column(place, field, pa.nulls(table.num_rows, field.type))
     return table.select(schema.names)
 
 

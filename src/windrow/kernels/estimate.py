@@ -149,7 +149,8 @@ def fade(m: Memory) -> bool:
                 m.x[freq_at(record, stream)] *= 1e-100
                 if m.valued:
                     m.x[worth_at(m, record, stream)] *= 1e-100
-                m.x[m.w[MEANS_AT] + (d * m.streams + stream) * 2 + 1] *= 1e-100
+    for line in range(m.dirs * m.streams):
+        m.x[m.w[MEANS_AT] + line * 2 + 1] *= 1e-100
     worths = 2 if m.valued else 1
     for k in range(m.dirs * m.streams * worths * m.w[SKETCH_DEPTH] * m.w[SKETCH_WIDTH]):
         m.x[m.w[SKETCH_AT] + k] *= 1e-100

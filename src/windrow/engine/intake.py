@@ -1,0 +1,68 @@
+"""Intake: whatever a user hands over becomes an Arrow table of plain columns, or one clear error.
+
+Dictionaries, views and run-end encodings are decoded: a resident must not hold on to values of rows that have left, and what
+is charged must be what is held.
+"""
+
+from typing import Any
+
+import pyarrow as pa
+
+from windrow.errors import DuplicateColumn, InputError
+
+
+def as_table(data: Any, stream: str) -> pa.Table:
+    """Arrow data of any kind as a table of plain columns: a table, a batch, or what speaks Arrow (pandas, Polars, DuckDB)."""
+    table = _arrow(data, stream)
+    names = table.column_names
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise DuplicateColumn(f"stream {stream!r} has two columns called {twice[0]!r}: rename one of them")
+    schema = plain_schema(table.schema)
+    if schema.equals(table.schema):
+        return table
+    try:
+        return table.cast(schema)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise InputError(f"stream {stream!r}: a column cannot be decoded: {error}") from error
+
+
+def _arrow(data: Any, stream: str) -> pa.Table:
+    if isinstance(data, pa.Table):
+        return data
+    if isinstance(data, pa.RecordBatch):
+        return pa.Table.from_batches([data])
+    if type(data).__name__ == "LazyFrame":
+        raise InputError(f"stream {stream!r} is a lazy frame: collect() it first")
+    try:
+        table = pa.table(data)
+    except (TypeError, ValueError, pa.ArrowException) as error:
+        kind = type(data).__name__
+        raise InputError(f"stream {stream!r}: cannot be taken as an Arrow table (got {kind}): {error}") from error
+    return table.drop_columns([c for c in table.column_names if c.startswith("__index_level_")])
+
+
+def plain_schema(schema: pa.Schema) -> pa.Schema:
+    """The schema with every column of a plain type."""
+    return pa.schema([field.with_type(plain_type(field.type)) for field in schema])
+
+
+def plain_type(type_: pa.DataType) -> pa.DataType:
+    """The type without dictionaries, views and run-end encodings, at any depth."""
+    t = pa.types
+    if t.is_dictionary(type_) or t.is_run_end_encoded(type_):
+        return plain_type(type_.value_type)
+    if t.is_string_view(type_):
+        return pa.large_string()
+    if t.is_binary_view(type_):
+        return pa.large_binary()
+    if t.is_struct(type_):
+        return pa.struct([field.with_type(plain_type(field.type)) for field in type_])
+    if t.is_map(type_):
+        return pa.map_(plain_type(type_.key_type), plain_type(type_.item_type))
+    if t.is_list(type_) or t.is_list_view(type_):
+        return pa.list_(type_.value_field.with_type(plain_type(type_.value_type)))
+    if t.is_large_list(type_) or t.is_large_list_view(type_):
+        return pa.large_list(type_.value_field.with_type(plain_type(type_.value_type)))
+    if t.is_fixed_size_list(type_):
+        return pa.list_(type_.value_field.with_type(plain_type(type_.value_type)), type_.list_size)
+    return type_
