@@ -81,7 +81,7 @@ def query_of(names, columns, **options):
 def test_matches_are_those_of_equal_keys(kind, names):
     for seed, mask in enumerate([0x3, 0x0]):
         random = Random(seed)
-        batches, schemas = case(random, kind, names, 20 if len(names) == 2 else 9)
+        batches, schemas = case(random, kind, names, 20 if len(names) == 2 else 14)
         query = query_of(names, KINDS[kind][1])
         engine = colliding(query, schemas, mask)
         found = multiset(pushed(engine, batches, schemas))

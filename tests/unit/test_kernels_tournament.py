@@ -9,8 +9,11 @@ from numba import njit
 from tests.unit.blocks import block_of, plan_of
 
 from windrow.kernels import layout as at
+from windrow.kernels import upkeep
 from windrow.kernels.memory import memory_of
 from windrow.kernels.tournament import advance, clear, leaf_at, rebuild, update, winner
+from windrow.state import block as blocks
+from windrow.state.block import Capacity
 
 SET, CLEAR, ADVANCE, REBUILD = range(4)
 NOBODY = -1
@@ -72,11 +75,14 @@ def operations(random, count, leaves, drifting):
         yield kind, random.choice(where), tie, float(base), float(slope), float(turn), float(clock)
 
 
-@pytest.mark.parametrize(("rule", "pools"), [(at.PROB, 1), (at.PROB, 2), (at.LIFE, 1), (at.LIFE_EXPECTED, 2)])
-@pytest.mark.parametrize("seed", range(3))
-def test_the_winner_is_the_least_priority_and_of_equals_the_earliest(rule, pools, seed):
-    plan = plan_of(rule=rule, pools=pools)
-    block, pool = block_of(plan), pools - 1
+@pytest.mark.parametrize("rule", [at.PROB, at.LIFE])
+@pytest.mark.parametrize(("streams", "pools", "keys"), [(2, 1, 1024), (2, 2, 1024), (3, 1, 1024), (2, 1, 1030), (3, 1, 34)])
+@pytest.mark.parametrize("seed", range(2))
+def test_the_winner_is_the_least_priority_and_of_equals_the_earliest(rule, streams, pools, keys, seed):
+    plan = plan_of(streams, pools, rule=rule)
+    block = blocks.regrown(block_of(plan), plan, Capacity(keys=keys))
+    upkeep.rebuild(block)
+    pool = pools - 1
     drifting = rule != at.PROB
     ops = list(operations(Random(seed), 3000, int(block[at.LEAVES]), drifting))
     winners = np.empty(len(ops), np.int64)

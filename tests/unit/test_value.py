@@ -47,8 +47,8 @@ def value_of(table, columns, combine):
     return total
 
 
-def query_of(names, on, value, **options):
-    streams = [Stream(name, "t", Window.time(5)) for name in names]
+def query_of(names, on, value, window=5, **options):
+    streams = [Stream(name, "t", Window.time(window)) for name in names]
     return Query(streams=streams, on=on, value=value, select=[(f"{n}.v", f"{n}_v") for n in names], **options)
 
 
@@ -92,7 +92,7 @@ def test_prob_with_values_keeps_the_valuable_rows(combine, names):
         streams[name] = made
     reached = {}
     for value in (Value({"a": "v"}, combine), None):
-        query = query_of(names, "k", value, memory=wr.Memory(12, split=True), policy="prob")
+        query = query_of(names, "k", value, window=40, memory=wr.Memory(12, split=True), policy="prob")
         engine = wr.Engine(query, dict.fromkeys(names, SCHEMA))
         matches = pushed(engine, streams, range(1, 60))
         assert engine.metrics.streams["a"].shed > 0

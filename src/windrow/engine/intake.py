@@ -1,7 +1,7 @@
 """Intake: whatever a user hands over becomes an Arrow table of plain columns, or one clear error.
 
-Dictionaries, views and run-end encodings are decoded: a resident must not hold on to values of rows that have left, and what
-is charged must be what is held.
+Dictionaries, views and run-end encodings are decoded: a resident must not hold on to values of rows that have left,
+and what is charged must be what is held.
 """
 
 from typing import Any
@@ -12,7 +12,7 @@ from windrow.errors import DuplicateColumn, InputError
 
 
 def as_table(data: Any, stream: str) -> pa.Table:
-    """Arrow data of any kind as a table of plain columns: a table, a batch, or what speaks Arrow (pandas, Polars, DuckDB)."""
+    """A table of plain columns from Arrow data of any kind: a table, a batch, or what speaks Arrow (pandas, Polars)."""
     table = _arrow(data, stream)
     names = table.column_names
     if twice := [name for name in names if names.count(name) > 1]:
