@@ -123,11 +123,8 @@ def soak(args: argparse.Namespace) -> dict[str, Any]:
             }
         )
     note("")
-    figures = (
-        summary(samples, budget)
-        | {"rss_mb_at_start": empty}
-        | {"compiling_seconds": compiling, "seconds": wall() - begun}
-    )
+    figures = {"rss_mb_at_start": empty, **summary(samples, budget)}
+    figures |= {"compiling_seconds": compiling, "seconds": wall() - begun}
     figures["core_seconds_of_pushing"] = pushing
     return figures | {"matched": matched, "shed": metrics.total("shed"), "snapshots": snapshots, "samples": samples}
 

@@ -6,6 +6,7 @@ The mask of codes is narrowed to two bits, so that unequal keys share codes all 
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 from random import Random
 
 import pyarrow as pa
@@ -63,12 +64,13 @@ def colliding(query, schemas, mask=0x3, **options):
 
 def pushed(engine, batches, schemas):
     return [
-        engine.push({n: pa.Table.from_pylist(rows, schema=schemas[n]) for n, rows in batch.items()}) for batch in batches
+        engine.push({n: pa.Table.from_pylist(rows, schema=schemas[n]) for n, rows in batch.items()})
+        for batch in batches
     ]
 
 
 def query_of(names, columns, **options):
-    on = [Equal(f"{p}.{c}", f"{q}.{c}") for c in columns for p, q in zip(names, names[1:], strict=False)]
+    on = [Equal(f"{p}.{c}", f"{q}.{c}") for c in columns for p, q in pairwise(names)]
     select = [(f"{name}.id", f"{name}_id") for name in names]
     return Query(
         streams=[Stream(name, "t", Window.time(6)) for name in names], on=on + options.pop("more", []), **options,
@@ -89,9 +91,15 @@ def test_matches_are_those_of_equal_keys(kind, names):
         assert_same(found, exact, (kind, seed))
         assert engine.metrics.matched == sum(exact.values()) > 0
         assert engine._shard.matched > engine.metrics.matched  # or nothing has collided
-        assert engine.metrics.exact_matched == engine.metrics.matched
         assert engine.metrics.recall == 1.0
         assert_accounted(engine)
+
+
+def test_the_exact_join_counts_no_collisions_either():
+    batches, schemas = case(Random(2), "string", "ab", 20)
+    engine = colliding(query_of("ab", ["k"]), schemas)
+    pushed(engine, batches, schemas)
+    assert engine.metrics.exact_matched == engine.metrics.matched
 
 
 def test_keys_of_several_directories_are_all_compared():

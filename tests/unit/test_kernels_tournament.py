@@ -14,6 +14,7 @@ from windrow.kernels.memory import memory_of
 from windrow.kernels.tournament import advance, clear, leaf_at, rebuild, update, winner
 from windrow.state import block as blocks
 from windrow.state.block import Capacity
+from windrow.state.shard import Shard
 
 SET, CLEAR, ADVANCE, REBUILD = range(4)
 NOBODY = -1
@@ -63,12 +64,12 @@ def operations(random, count, leaves, drifting):
 
     Clocks never go back. As in the engine, a leaf may be updated at a later clock than the tree was advanced to.
     """
-    clock, tie = 0, 0
-    where = random.sample(range(leaves), 60)
-    for _ in range(count):
-        kind = random.choices([SET, CLEAR, ADVANCE, REBUILD], [6, 3, 5, 0.05])[0]
-        clock += random.choice([0, 0, 0, 1, 2, 7, 40])
-        tie += 1
+    clock = 0
+    first = random.randrange(leaves - 60)
+    where = random.choice([random.sample(range(leaves), 60), range(first, first + 60), range(leaves - 9, leaves)])
+    for tie in range(count):
+        kind = random.choices([SET, CLEAR, ADVANCE, REBUILD], [3, 1, 12, 0.02])[0]
+        clock += random.choice([0, 0, 1, 1, 2, 7])
         slope = -random.randrange(4) if drifting else 0
         turn = random.choice([-math.inf, clock + random.randrange(-20, 60)]) if drifting else -math.inf
         base = random.randrange(30) - slope * (clock + random.randrange(80))
@@ -76,8 +77,10 @@ def operations(random, count, leaves, drifting):
 
 
 @pytest.mark.parametrize("rule", [at.PROB, at.LIFE])
-@pytest.mark.parametrize(("streams", "pools", "keys"), [(2, 1, 1024), (2, 2, 1024), (3, 1, 1024), (2, 1, 1030), (3, 1, 34)])
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize(
+    ("streams", "pools", "keys"), [(2, 1, 1024), (2, 2, 1024), (3, 1, 1024), (2, 2, 1030), (3, 1, 1030)]
+)
+@pytest.mark.parametrize("seed", range(3))
 def test_the_winner_is_the_least_priority_and_of_equals_the_earliest(rule, streams, pools, keys, seed):
     plan = plan_of(streams, pools, rule=rule)
     block = blocks.regrown(block_of(plan), plan, Capacity(keys=keys))
@@ -112,3 +115,14 @@ def test_pools_do_not_disturb_each_other():
     assert winners[0] == 3
     replay(block, 0, np.array([[ADVANCE, 0, 0]]), np.zeros((1, 4)), winners[:1])
     assert winners[0] == 5
+
+
+@pytest.mark.parametrize("more", [1, 2, 3, 517, 3001])
+def test_growth_gives_tournaments_an_even_number_of_leaves(more):
+    """Every inner node then has two inner nodes or two leaves below it, which advance takes for granted."""
+    for plan in (plan_of(rule=at.LIFE, pools=2), plan_of(3, rule=at.LIFE), plan_of(rule=at.PROB, value="sum")):
+        shard = Shard(plan)
+        for _ in range(12):
+            shard._make_room(at.GROW_SLOTS, more)
+            shard._make_room(at.GROW_KEYS, more)
+            assert shard.words[at.LEAVES] % 2 == 0

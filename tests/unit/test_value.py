@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from random import Random
 
 import pyarrow as pa
@@ -17,9 +18,7 @@ def rows(random, count, span, keys=4):
     """Rows with whole and with missing values; every value is exact as a float."""
     steps = sorted(random.randrange(span) for _ in range(count))
     values = [0, 1, 2, -3, 0.5, 8, None]
-    return [
-        {"t": t, "k": random.randrange(keys), "x": random.randrange(6), "v": random.choice(values)} for t in steps
-    ]
+    return [{"t": t, "k": random.randrange(keys), "x": random.randrange(6), "v": random.choice(values)} for t in steps]
 
 
 SCHEMA = pa.schema([("t", pa.int64()), ("k", pa.int64()), ("x", pa.int64()), ("v", pa.float64())])
@@ -60,9 +59,8 @@ def test_the_value_is_that_of_the_matches(combine, names, memory):
         random = Random(seed)
         streams = {name: rows(random, 40, 20) for name in names}
         columns = names if seed % 2 else names[1:]  # a stream left out counts as 1 in a product, 0 in a sum
-        on = "k" if seed % 3 else ["k", Band("a.x", "b.x", 2)]
-        if on != "k":
-            on = [*(wr.Equal(f"{p}.k", f"{q}.k") for p, q in zip(names, names[1:], strict=False)), on[1]]
+        keys = [wr.Equal(f"{p}.k", f"{q}.k") for p, q in pairwise(names)]
+        on = keys if seed % 3 else [*keys, Band("a.x", "b.x", 2)]
         query = query_of(names, on, Value(dict.fromkeys(columns, "v"), combine), memory=memory)
         engine = wr.Engine(query, dict.fromkeys(names, SCHEMA))
         matches = pushed(engine, streams, [6, 13])

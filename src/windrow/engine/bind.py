@@ -21,6 +21,7 @@ from windrow.statistics import Decayed, Oracle, Running, Sketch, Statistic
 
 STATISTICS_SHARE = 8  # one part in so many of a budget in bytes is for keys that only statistics keep
 RECALL_SHARE = 16  # and one in so many for the estimate of recall
+SMALL_SAMPLE_BYTES = 1 << 16
 LONGEST = 2**61  # lateness and patience, in units of time
 
 
@@ -207,7 +208,7 @@ def _byte_budget(plan: Plan, memory: Memory, portions: tuple[float, ...]) -> tup
     fixed = 8 * plan.directories * plan.streams * learning.sketch_depth * learning.sketch_width
     fixed += 8 * len(plan.histograms()) * at.HIST_SIZE
     statistics = total // STATISTICS_SHARE if learning.kind == at.STAT_RUNNING else fixed
-    recall = total // RECALL_SHARE
+    recall = _recall_bytes(total)
     rest = total - statistics - recall
     caps = tuple(int(rest * p) for p in portions)
     least = plan.row_bytes() + plan.links * plan.key_bytes()
@@ -221,11 +222,16 @@ def _byte_budget(plan: Plan, memory: Memory, portions: tuple[float, ...]) -> tup
     return replace(plan, cap_bytes=caps, cap_rows=(HIGH,) * len(caps), idle_limit=idle), recall
 
 
+def _recall_bytes(total: int) -> int:
+    """Bytes of a budget for the estimate of recall: a small part, but of small budgets enough to store a useful sample."""
+    return max(total // RECALL_SHARE, min(total // 4, SMALL_SAMPLE_BYTES))
+
+
 def _enough(least: int, portions: tuple[float, ...], learning: Learning, fixed: int) -> int:
     counts = learning.kind == at.STAT_RUNNING
     total = least + fixed
     while True:
-        rest = total - (total // STATISTICS_SHARE if counts else fixed) - total // RECALL_SHARE
+        rest = total - (total // STATISTICS_SHARE if counts else fixed) - _recall_bytes(total)
         short = least - min(int(rest * p) for p in portions)
         if short <= 0:
             return total

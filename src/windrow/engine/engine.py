@@ -23,7 +23,7 @@ from windrow.engine.prepare import Packed, Rows, rows_of, tables
 from windrow.errors import InputError, MemoryFull, SnapshotError, SpecError, WindrowError, alternatives
 from windrow.kernels import layout as at
 from windrow.kernels.rows import still_there
-from windrow.quality.tracker import Tracker
+from windrow.quality.tracker import Recall, Tracker
 from windrow.spec import Memory, Query, Window
 from windrow.state import snapshot as snapshots
 from windrow.state.payload import Payload
@@ -89,9 +89,8 @@ class Engine:
         self._arrived = np.zeros((len(self.query.streams), 3), np.int64)  # arrived, late, ignored
         self._false = 0  # candidates of colliding codes
         self._tracker: Tracker | None = None
-        if self._track and self.query.memory is not None:
+        if self._track and self.query.memory is not None and self.query.on_full == "shed":
             self._tracker = Tracker(binding.plan, binding.recall_bytes)
-            self._tracker.attach(self._shard)
 
     # -- pushing ---------------------------------------------------------------------------------------------------
 
@@ -110,7 +109,7 @@ class Engine:
         self._count(rows)
         self._keep(shard, packed, rows)
         if self._tracker is not None:
-            self._tracker.settle(shard, len(packed.order))
+            self._tracker.settle(shard.matched - self._false, len(packed.order))
         self._interrupted = False
         return None if self.count_only else found
 
@@ -141,7 +140,7 @@ class Engine:
                     self._false += found.shape[1] - pieces[-1].num_rows
                 packed.slot[where] = records[at.R_SLOT :: packed.words]
                 if self._tracker is not None:
-                    self._tracker.watch(records, shard)
+                    self._tracker.watch(records)
         except Full:
             assert before is not None
             shard.hold(before)
@@ -219,7 +218,7 @@ class Engine:
     def metrics(self) -> Metrics:
         """The counters now."""
         if self._binding is None:
-            return Metrics(0, 0, 0, {name: StreamMetrics() for name in self.query.names})
+            return Metrics(0, 0, 0, streams={name: StreamMetrics() for name in self.query.names})
         _, shard = self._bound()
         streams = {}
         columns = {name: shard.stream_counter(w) for name, w in (("expired", at.EXPIRED), ("shed", at.SHED))}
@@ -228,19 +227,26 @@ class Engine:
             arrived, late, ignored = (int(n) for n in self._arrived[s])
             counters = {counter: int(values[s]) for counter, values in columns.items()}
             streams[name] = StreamMetrics(arrived=arrived, late=late, ignored=ignored, **counters)
-        recall = self._tracker.recall(shard) if self._tracker is not None else None
-        exact, lossless = self.query.memory is None, not columns["shed"].any()
+        matched = shard.matched - self._false
+        recall = self._recall(matched, bool(columns["shed"].any()))
         return Metrics(
-            matched=shard.matched - self._false,
+            matched=matched,
             peak_rows=int(shard.words[at.PEAK_ROWS]),
             peak_bytes=int(shard.words[at.PEAK_BYTES]),
+            resident_bytes=shard.charged_bytes,
             streams=streams,
             value=float(shard.floats[at.VALUE]) if self.query.value is not None else None,
-            recall=1.0 if exact and lossless else recall.overall if recall else None,
-            recall_interval=(1.0, 1.0) if exact and lossless else recall.interval if recall else None,
-            recent_recall=1.0 if exact and lossless else recall.recent if recall else None,
-            exact_matched=float(shard.matched) if exact and lossless else recall.exact_matched if recall else None,
+            recall=recall.overall if recall else None,
+            recall_interval=recall.interval if recall else None,
+            recent_recall=recall.recent if recall else None,
+            exact_matched=recall.exact_matched if recall else None,
         )
+
+    def _recall(self, matched: int, lossy: bool) -> Recall | None:
+        """What is known of recall: all, as long as nothing was shed."""
+        if not lossy:
+            return Recall(1.0, (1.0, 1.0), 1.0, float(matched))
+        return self._tracker.recall(matched) if self._tracker is not None else None
 
     # -- snapshots -------------------------------------------------------------------------------------------------
 

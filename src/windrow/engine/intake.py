@@ -21,9 +21,18 @@ def as_table(data: Any, stream: str) -> pa.Table:
     if schema.equals(table.schema):
         return table
     try:
-        return table.cast(schema)
+        return pa.table([_decoded(c) for c in table.columns], names=names).cast(schema)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise InputError(f"stream {stream!r}: a column cannot be decoded: {error}") from error
+
+
+def _decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """A column without its dictionary; values become plain first, for Arrow cannot take from views."""
+    if not pa.types.is_dictionary(column.type):
+        return column
+    values = plain_type(column.type.value_type)
+    chunks = [chunk.dictionary.cast(values).take(chunk.indices) for chunk in column.chunks]
+    return pa.chunked_array(chunks, values)
 
 
 def _arrow(data: Any, stream: str) -> pa.Table:
@@ -59,9 +68,9 @@ def plain_type(type_: pa.DataType) -> pa.DataType:
         return pa.struct([field.with_type(plain_type(field.type)) for field in type_])
     if t.is_map(type_):
         return pa.map_(plain_type(type_.key_type), plain_type(type_.item_type))
-    if t.is_list(type_) or t.is_list_view(type_):
+    if t.is_list(type_):
         return pa.list_(type_.value_field.with_type(plain_type(type_.value_type)))
-    if t.is_large_list(type_) or t.is_large_list_view(type_):
+    if t.is_large_list(type_):
         return pa.large_list(type_.value_field.with_type(plain_type(type_.value_type)))
     if t.is_fixed_size_list(type_):
         return pa.list_(type_.value_field.with_type(plain_type(type_.value_type)), type_.list_size)

@@ -22,6 +22,7 @@ class StreamMetrics:
 class Metrics:
     """Counters of a query.
 
+    `resident_bytes` holds the streams' rows and the keys that they share.
     `recall` is matches produced over matches of the exact join, over everything so far and recently; None when it
     cannot be told. The interval holds 95 % of the time; it has no width when all keys were watched.
     """
@@ -29,6 +30,7 @@ class Metrics:
     matched: int
     peak_rows: int
     peak_bytes: int
+    resident_bytes: int = 0
     streams: dict[str, StreamMetrics] = field(default_factory=dict)
     value: float | None = None
     recall: float | None = None
@@ -43,4 +45,4 @@ class Metrics:
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain data."""
         totals = {name: self.total(name) for name in StreamMetrics.__dataclass_fields__}
-        return {**asdict(self), **totals}
+        return {**totals, **asdict(self)}

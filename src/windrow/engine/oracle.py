@@ -32,6 +32,7 @@ def oracle_table(binding: Binding, whole: Mapping[str, pa.Table], shard: Shard) 
     view(shard.words, at.ORACLE_START_AT, 1, binding.plan.directories + 1)[0] = starts
     if starts[-1]:
         view(shard.words, at.ORACLE_AT, starts[-1], 1 + 2 * streams)[:] = np.concatenate(lines)
+    _write_means(shard, lines, streams)
     shard.preload([(r.numbers, r.keep, r.gain) for r in rows])
 
 
@@ -54,3 +55,13 @@ def _counts(binding: Binding, rows: list[Rows], d: int) -> np.ndarray:
         worth = np.bincount(place, weights=gain, minlength=len(known)) if gain is not None else floats[:, 1 + s]
         floats[:, 1 + streams + s] = worth
     return table
+
+
+def _write_means(shard: Shard, lines: list[np.ndarray], streams: int) -> None:
+    """The frequency that the usual arrival of each stream meets, by which scores are compared."""
+    means = view(shard.words, at.MEANS_AT, len(lines), streams * 2).view(np.float64)
+    for d, table in enumerate(lines):
+        counts = table.view(np.float64)[:, 1 : 1 + streams]
+        total = np.maximum(counts.sum(axis=0), 1.0)
+        means[d, 0::2] = total
+        means[d, 1::2] = (counts**2).sum(axis=0) / total

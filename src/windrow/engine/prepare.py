@@ -61,8 +61,11 @@ def _table(schema: pa.Schema, data: Any, stream: str) -> pa.Table:
     if data is None:
         return schema.empty_table()
     table = as_table(data, stream)
+    if table.schema.equals(schema):
+        return table
+    names = set(table.column_names)
     for field in schema:
-        if field.name not in table.column_names:
+        if field.name not in names:
             raise InputError(f"stream {stream!r}: this push lacks the column {field.name!r} that earlier ones had")
         type_ = table.schema.field(field.name).type
         if type_ != field.type:
@@ -185,15 +188,25 @@ class Packed:
         while start < n:
             end = min(start + PIECE_ROWS, n)
             if end < n:
-                last = self.tick[self.order[end]]
-                end = start + int(np.searchsorted(self.tick[self.order[start:]], last, side="left"))
-                if end <= start:
-                    end = start + int(np.searchsorted(self.tick[self.order[start:]], last, side="right"))
+                end = self._cut(start, end)
             where = self.order[start:end]
             records = np.empty(len(where) * self.words, np.int64)
             pack(records, where, self.tick, self.head, self.gain, self.codes, self.numbers)
             yield where, records
             start = end
+
+    def _cut(self, start: int, end: int) -> int:
+        """The end of a piece moved back to where the tick that it falls into begins, or on to where it ends."""
+        tick = self.tick[self.order[end]]
+        ticks = self.tick[self.order[start:end]]
+        back = int(np.searchsorted(ticks, tick, side="left"))
+        if back > 0:
+            return start + back
+        n = len(self.order)
+        while end < n and self.tick[self.order[end]] == tick:
+            ahead = self.tick[self.order[end : end + PIECE_ROWS]]
+            end += int(np.searchsorted(ahead, tick, side="right"))
+        return end
 
 
 def _stacked(parts: list[list[np.ndarray]], chosen: list[Any], sizes: list[int], width: int) -> np.ndarray:

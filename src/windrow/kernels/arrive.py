@@ -48,10 +48,12 @@ from windrow.kernels.layout import (
     NONE,
     POOL,
     POOL_SIZE,
+    PROBE_ONLY,
     PRUNE,
     R_CODES,
     R_COST,
     R_GAIN,
+    R_LIVE,
     R_ROW,
     R_SLOT,
     R_STREAM,
@@ -78,6 +80,7 @@ from windrow.kernels.retain import (
     any_over,
     expire,
     expire_all,
+    let_go,
     move_clock,
     move_watermark,
     open_key,
@@ -275,6 +278,10 @@ def hopeless(m: Memory, slot: int) -> bool:
 @inline
 def settle_row(m: Memory, r: Any, at: int, slot: int, alone: bool) -> None:
     """Admit a probed row, or turn it away: too large, or the first to be shed and not met again before."""
+    if r[at + R_LIVE] == PROBE_ONLY:
+        let_go(m, slot)
+        r[at + R_SLOT] = NONE
+        return
     if too_large(m, slot) or (alone and hopeless(m, slot)):
         turn_away(m, slot)
         r[at + R_SLOT] = NONE

@@ -92,6 +92,8 @@ LIFE_BINS = 128
 # an arriving row's record in a batch: then codes (one per link), then numbers
 R_TICK, R_TIME, R_STREAM, R_LIVE, R_ROW, R_COST, R_GAIN, R_SLOT, R_CODES = range(9)
 
+PROBE_ONLY = 2  # in R_LIVE: the row probes but is not stored
+
 # statistics
 STAT_NONE, STAT_ORACLE, STAT_RUNNING, STAT_SKETCH = range(4)
 # what a driver says when it comes back

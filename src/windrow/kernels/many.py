@@ -68,7 +68,6 @@ from windrow.kernels.layout import (
     POSITION_AT,
     PRED_SIZE,
     PREDS_AT,
-    R_CODES,
     R_LIVE,
     R_SLOT,
     R_STREAM,
@@ -84,7 +83,7 @@ from windrow.kernels.layout import (
 from windrow.kernels.memory import Memory, bare_floats, bare_ints, memory_of
 from windrow.kernels.ordered import block_at, ordered_bits, seek, used_at
 from windrow.kernels.pair import widen
-from windrow.kernels.sample import tally_sample
+from windrow.kernels.sample import sampling, tally
 from windrow.kernels.score import stream_of
 
 # per depth: the candidate to come (slot, or place in the order of blocks), place in the block, upper end of the range
@@ -299,6 +298,8 @@ def probe_many(m: Memory, slot: int, bound: Any, cur: Any, out: Any, sent: int) 
             open_depth(m, me, depth, bound, cur)
             continue
         found += 1
+        if sampling(m):
+            tally(m, there)
         if m.valued:
             add_value(m, bound)
         if m.w[EMIT]:
@@ -332,8 +333,8 @@ def drive_many(block: Any, batch: Any, out: Any) -> tuple[int, Any, int]:
                 continue
             slot = fill(m, r, rx, at)
             out, sent, found = probe_many(m, slot, bound, cur, out, sent)
-            m.w[MATCHED] += found
-            tally_sample(m, r[at + R_CODES], found)
+            if not sampling(m):
+                m.w[MATCHED] += found
             learn(m, r, rx, at, slot)
             settle_row(m, r, at, slot, False)
         i = end

@@ -8,7 +8,7 @@ alive.
 
 from typing import Any, NamedTuple
 
-from numba import carray, types  # type: ignore[attr-defined]
+from numba import carray, config, types  # type: ignore[attr-defined]
 from numba.extending import intrinsic
 
 from windrow.kernels import layout as at
@@ -69,16 +69,27 @@ _as_ints = _pointer(types.int64)
 _as_floats = _pointer(types.float64)
 
 
-@inline
-def bare_ints(array: Any) -> Any:
-    """The words of an array, without its owner."""
-    return carray(_as_ints(array.ctypes.data), array.shape)
+if config.DISABLE_JIT:  # type: ignore[attr-defined]  # kernels as plain Python, for a debugger
 
+    def bare_ints(array: Any) -> Any:
+        """The words of an array."""
+        return array
 
-@inline
-def bare_floats(array: Any) -> Any:
-    """The words of an array as floats, without its owner."""
-    return carray(_as_floats(array.ctypes.data), array.shape)
+    def bare_floats(array: Any) -> Any:
+        """The words of an array as floats."""
+        return array.view("f8")
+
+else:
+
+    @inline
+    def bare_ints(array: Any) -> Any:
+        """The words of an array, without its owner."""
+        return carray(_as_ints(array.ctypes.data), array.shape)
+
+    @inline
+    def bare_floats(array: Any) -> Any:
+        """The words of an array as floats, without its owner."""
+        return carray(_as_floats(array.ctypes.data), array.shape)
 
 
 @inline

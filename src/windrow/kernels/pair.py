@@ -55,7 +55,7 @@ from windrow.kernels.layout import (
     WATERMARK,
 )
 from windrow.kernels.memory import Memory, bare_floats, bare_ints, memory_of_pair
-from windrow.kernels.sample import tally_sample
+from windrow.kernels.sample import sampling, tally
 from windrow.kernels.score import stream_of
 
 WARM_ROWS = 32
@@ -98,6 +98,8 @@ def walk(m: Memory, slot: int, key: int, out: Any, sent: int) -> int:
             if m.valued:
                 a, b = m.x[at + m.w[GAIN_OFF]], m.x[there + m.w[GAIN_OFF]]
                 m.x[VALUE] += a + b if m.w[VALUE_SUM] else a * b
+            if sampling(m):
+                tally(m, partner)
             found += 1
         partner = m.w[link_at(m, partner, 0) + LINK_OLDER]
     return found
@@ -112,8 +114,8 @@ def probe_pair(m: Memory, r: Any, rx: Any, at: int, trusted: bool, alone: bool, 
     found = m.w[key_at(m, 0, key) + PER_STREAM * (1 - stream) + COUNT]
     if found > 0 and not trusted:
         found = walk(m, slot, key, out, sent)
-    m.w[MATCHED] += found
-    tally_sample(m, r[at + R_CODES], found)
+    if not sampling(m):
+        m.w[MATCHED] += found
     learn(m, r, rx, at, slot)
     settle_row(m, r, at, slot, alone)
     return found
@@ -153,7 +155,7 @@ def drive_pair(block: Any, batch: Any, out: Any) -> tuple[int, Any, int]:
         status = enter(m, r, i, end)
         if status != DONE:
             break
-        trusted = not emits and not m.valued and all_fit(m, r[i * words + R_TICK])
+        trusted = not emits and not m.valued and not sampling(m) and all_fit(m, r[i * words + R_TICK])
         for k in range(i, end):
             at = k * words
             count_row(m, r[at + R_STREAM])

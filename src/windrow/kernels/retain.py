@@ -27,6 +27,7 @@ from windrow.kernels.hashing import random_below
 from windrow.kernels.jit import inline, inner
 from windrow.kernels.layout import (
     ARRIVED,
+    BASE,
     BYTES,
     CAP_BYTES,
     CAP_ROWS,
@@ -141,14 +142,14 @@ def close_key(m: Memory, d: int, key: int) -> None:
 
 
 @inline
-def charge(m: Memory, stream: int, rows: int, cost: int) -> None:
-    """Count rows and bytes in or out, for the stream and its pool."""
+def charge(m: Memory, stream: int, rows: int, cost: int, keys_cost: int) -> None:
+    """Count rows and bytes in or out, for the stream and its pool; keys are the pool's, for streams share them."""
     mine = stream_at(m, stream)
     pool = m.pools_at + m.w[mine + POOL] * POOL_SIZE
     m.w[mine + ROWS] += rows
     m.w[mine + BYTES] += cost
     m.w[pool + USED_ROWS] += rows
-    m.w[pool + USED_BYTES] += cost
+    m.w[pool + USED_BYTES] += cost + keys_cost
 
 
 @inline
@@ -166,7 +167,7 @@ def admit(m: Memory, slot: int) -> None:
     for ix in range(m.indexes):
         if m.w[m.w[INDEXES_AT] + ix * INDEX_SIZE + X_STREAM] == stream:
             ordered.insert(m, ix, index_number(m, ix, slot), slot)
-    charge(m, stream, 1, (m.w[slot_at(m, slot) + COST] >> STREAM_BITS) + opened * m.w[KEY_BYTES])
+    charge(m, stream, 1, m.w[slot_at(m, slot) + COST] >> STREAM_BITS, opened * m.w[KEY_BYTES])
     if m.rule == RAND:
         dense_add(m, m.w[stream_at(m, stream) + POOL], slot)
     elif ranked(m):
@@ -230,22 +231,28 @@ def drop(m: Memory, slot: int, reason: int) -> None:
     closed = unlink_keys(m, slot, stream)
     if m.by_row and ranked(m):
         touch_row(m, slot, True)
-    charge(m, stream, -1, -((m.w[slot_at(m, slot) + COST] >> STREAM_BITS) + closed * m.w[KEY_BYTES]))
+    charge(m, stream, -1, -(m.w[slot_at(m, slot) + COST] >> STREAM_BITS), -closed * m.w[KEY_BYTES])
     if m.rule == RAND:
         dense_remove(m, m.w[stream_at(m, stream) + POOL], slot)
     free_slot(m, slot)
 
 
 @inner
-def turn_away(m: Memory, slot: int) -> None:
-    """Shed a row that was probed but never admitted."""
+def let_go(m: Memory, slot: int) -> None:
+    """Forget a row that was probed but never admitted."""
     stream = stream_of(m, slot)
-    m.w[stream_at(m, stream) + SHED] += 1
     for link in range(m.links):
         d = m.w[m.classes_at + stream * m.links + link]
         if d >= 0:
             close_key(m, d, key_of(m, slot, link))
     free_slot(m, slot)
+
+
+@inner
+def turn_away(m: Memory, slot: int) -> None:
+    """Shed a row that was probed but never admitted."""
+    m.w[stream_at(m, stream_of(m, slot)) + SHED] += 1
+    let_go(m, slot)
 
 
 @inline
@@ -332,6 +339,8 @@ def oldest(m: Memory, pool: int) -> int:
 def lowest(m: Memory, pool: int) -> int:
     """The resident with the lowest priority."""
     leaf = tournament.winner(m, pool)
+    if m.x[tournament.leaf_at(m, pool, leaf) + BASE] == np.inf:
+        return oldest(m, pool)  # no leaf holds anybody: cannot be, but a loop without end would be worse
     if m.by_row:
         for _ in range(4):  # what has gained since it was scored gets a second look
             if row_score(m, leaf) == m.x[slot_at(m, leaf) + m.w[SCORE_OFF]]:
@@ -360,6 +369,21 @@ def victim(m: Memory, pool: int) -> int:
 
 
 @inner
+def shed_ending(m: Memory, pool: int) -> None:
+    """Shed first, while a pool is over its cap, the rows that could only match more rows of the present instant."""
+    mark = m.w[WATERMARK]
+    for stream in range(m.streams):
+        mine = stream_at(m, stream)
+        if m.w[mine + POOL] != pool or m.w[mine + LAST_ROWS] > 0:
+            continue
+        while over(m, pool) and m.w[mine + OLDEST] >= 0:
+            slot = m.w[mine + OLDEST]
+            if mark - m.w[slot_at(m, slot) + TIME] < m.w[mine + REACH]:
+                break
+            drop(m, slot, SHED)
+
+
+@inner
 def shed(m: Memory) -> None:
     """Bring every pool inside its cap, then note the peaks."""
     rows, cost = 0, 0
@@ -367,6 +391,7 @@ def shed(m: Memory) -> None:
         if over(m, pool):
             if ranked(m):
                 tournament.advance(m, pool, clock(m))
+            shed_ending(m, pool)
             while over(m, pool):
                 drop(m, victim(m, pool), SHED)
         rows += m.w[m.pools_at + pool * POOL_SIZE + USED_ROWS]

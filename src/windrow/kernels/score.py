@@ -71,6 +71,8 @@ from windrow.kernels.layout import (
 )
 from windrow.kernels.memory import Memory
 
+HIGHEST = 1e150  # scores are cut here, so that a score times a clock stays finite
+
 
 @inline
 def ranked(m: Memory) -> bool:
@@ -127,20 +129,20 @@ def group_score(m: Memory, key: int, stream: int) -> float:
 
 
 @inner
-def key_factor(m: Memory, d: int, key: int, stream: int, gain: float) -> float:
-    """A row's chance of partners through one directory, weighted by output value."""
-    factor, record, streams = 1.0, key_at(m, d, key), m.streams
-    for other in range(streams):
+def with_keys(m: Memory, d: int, key: int, stream: int, chance: float, value: float) -> tuple[float, float]:
+    """A row's chance of partners and the output value to expect, after the partners through one directory."""
+    record = key_at(m, d, key)
+    for other in range(m.streams):
         if other == stream or m.w[m.w[POSITION_AT] + other * m.dirs + d] == NONE:
             continue
         freq = m.x[freq_at(record, other)]
-        if m.valued:
-            worth = m.x[worth_at(m, record, other)]
-            freq = gain * freq + worth if m.w[VALUE_SUM] else worth
-        if streams > 2:  # a row with more neighbours must not count as rarer: compare with the usual arrival
-            freq /= max(m.x[m.w[MEANS_AT] + (d * streams + other) * 2 + 1], 1e-300)
-        factor *= freq
-    return factor
+        worth = m.x[worth_at(m, record, other)] if m.valued else freq
+        if m.streams > 2:  # a row with more neighbours must not count as rarer: compare with the usual arrival
+            usual = max(m.x[m.w[MEANS_AT] + (d * m.streams + other) * 2 + 1], 1e-300)
+            freq, worth = freq / usual, worth / usual
+        value = value * freq + worth * chance if m.w[VALUE_SUM] else value * worth
+        chance *= freq
+    return chance, value
 
 
 @inner
@@ -149,6 +151,8 @@ def partner_range(m: Memory, pred: int, slot: int, left_side: bool, dim: int) ->
     column = m.w[pred + P_LEFT_COL] if left_side else m.w[pred + P_RIGHT_COL]
     at = slot_at(m, slot) + m.vals_off + column + dim
     number = m.x[at] if m.w[pred + P_FLOAT] else float(m.w[at])
+    if np.isnan(number):  # the largest of all numbers
+        number = np.inf
     kind = m.w[pred + P_KIND]
     if kind == P_BAND or kind == P_DISTANCE:
         return number - m.x[pred + P_LIMIT], number + m.x[pred + P_LIMIT]
@@ -181,14 +185,16 @@ def range_factor(m: Memory, slot: int, stream: int) -> float:
 
 @inner
 def row_score(m: Memory, slot: int) -> float:
-    """A resident's chance of partners: over its keys and its ranges."""
+    """A resident's chance of partners over its keys and ranges, weighted by the output value to expect."""
     stream = stream_of(m, slot)
-    gain = m.x[slot_at(m, slot) + m.w[GAIN_OFF]] if m.valued else 1.0
-    score = gain if m.valued and not m.w[VALUE_SUM] else 1.0
+    chance, value = 1.0, 1.0
+    if m.valued:
+        value = m.x[slot_at(m, slot) + m.w[GAIN_OFF]]
     for link in range(m.links):
         d = m.w[m.classes_at + stream * m.links + link]
         if d >= 0:
-            score *= key_factor(m, d, key_of(m, slot, link), stream, gain)
+            chance, value = with_keys(m, d, key_of(m, slot, link), stream, chance, value)
+    score = value if m.valued else chance
     if m.hists > 0:
         score *= range_factor(m, slot, stream)
     return score
@@ -196,7 +202,8 @@ def row_score(m: Memory, slot: int) -> float:
 
 @inline
 def set_leaf(m: Memory, leaf: int, slot: int, score: float) -> None:
-    """Write the priority of the leaf at a place, for the resident that stands for it."""
+    """Write the priority of the leaf at a place, for the resident that stands for it; it is finite and not negative."""
+    score = min(max(score, 0.0), HIGHEST) if score == score else 0.0
     m.w[leaf + TIE] = m.w[slot_at(m, slot) + ARRIVED]
     if m.rule == PROB:
         m.x[leaf + BASE] = score

@@ -163,6 +163,14 @@ class Plan:
             return 0
         return 8 * (self.key_words() + 3) + (0 if self.by_row else self.widest_pool() * self.leaf_bytes())
 
+    def most_rows(self) -> int:
+        """Residents that the caps can allow."""
+        return min(sum(self.cap_rows), sum(self.cap_bytes) // self.row_bytes())
+
+    def most_keys(self) -> int:
+        """Keys that the caps can allow in one directory, with those that only statistics keep."""
+        return min(self.most_rows(), sum(self.cap_bytes) // (self.row_bytes() + self.key_bytes())) + self.idle_limit
+
     def widest_pool(self) -> int:
         """The largest number of streams in one pool."""
         return int(np.bincount(self.windows[:, at.POOL - at.REACH]).max())

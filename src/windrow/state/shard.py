@@ -70,11 +70,11 @@ class Shard:
         more = min(rows, at.GROUP_LIMIT)
         now = self.capacity
         if status == at.GROW_SLOTS:
-            self.grow(replace(now, slots=_larger(now.slots, more)))
+            self.grow(replace(now, slots=_larger(now.slots, more, self.plan.most_rows())))
         elif status == at.GROW_KEYS:
-            self.grow(replace(now, keys=_larger(now.keys, more)))
+            self.grow(replace(now, keys=_larger(now.keys, more, self.plan.most_keys())))
         elif status == at.GROW_BLOCKS:
-            self.grow(replace(now, blocks=_larger(now.blocks, more + 1)))
+            self.grow(replace(now, blocks=_larger(now.blocks, more + 1, at.HIGH)))
         elif status == at.PRUNE:
             upkeep.forget_rarest(self.words)
 
@@ -130,6 +130,7 @@ class Shard:
         return int(self.words[at.MATCHED])
 
 
-def _larger(now: int, more: int) -> int:
-    """The next capacity: half as much again, or as much more as is needed at once."""
-    return max(now + now // 2, now + more)
+def _larger(now: int, more: int, most: int) -> int:
+    """The next capacity: half as much again, but not beyond what the caps allow; at least what is needed at once."""
+    size = max(min(now + now // 2, most + at.GROUP_LIMIT), now + more)
+    return -(-size // 64) * 64  # tournaments need an even number of leaves

@@ -1,0 +1,208 @@
+"""Can catch: rows lost, doubled or miscounted when memory or windows change between pushes."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from tests.running import assert_accounted, assert_part, assert_same, multiset
+
+import windrow as wr
+from windrow.errors import MemoryTooSmall, SpecError
+from windrow.spec import Band, Equal, Memory, Query, Stream, Value, Window
+
+SCHEMA = pa.schema([("id", pa.int64()), ("t", pa.int64()), ("k", pa.int64()), ("x", pa.float64()), ("s", pa.string())])
+
+SHAPES = {
+    "pair": ("ab", "k", {}),
+    "three": ("abc", "k", {}),
+    "band": ("ab", [Equal("a.k", "b.k"), Band("a.x", "b.x", 1.5)], {}),
+    "chain": ("abc", [Equal("a.k", "b.k"), Band("b.x", "c.x", 0.5)], {}),
+    "text": ("ab", "s", {}),
+    "value": ("ab", "k", {"value": Value({"a": "x", "b": "x"})}),
+}
+
+
+def query_of(shape, window=8, **options):
+    names, on, more = SHAPES[shape]
+    options = {**more, **options}
+    window = window if isinstance(window, Window) else Window.time(window)
+    select = [(f"{name}.{c}", f"{name}_{c}") for name in names for c in ("id", "s")]
+    return Query(streams=[Stream(n, "t", window) for n in names], on=on, select=select, patience=0, **options)
+
+
+def batches_of(seed, pushes, names, rows=8, keys=5):
+    """Pushes of three instants each."""
+    random, first, batches = Random(seed), 0, []
+    for push in range(pushes):
+        batch = {}
+        for name in names:
+            times = sorted(3 * push + random.randrange(3) for _ in range(rows))
+            made = [
+                {"id": first + n, "t": t, "k": random.randrange(keys), "x": random.randrange(8) / 2, "s": f"é{t % 4}"}
+                for n, t in enumerate(times)
+            ]
+            batch[name] = pa.Table.from_pylist(made, schema=SCHEMA)
+        first += rows
+        batches.append(batch)
+    return batches
+
+
+def engine_of(query, **options):
+    return wr.Engine(query, dict.fromkeys(query.names, SCHEMA), **options)
+
+
+AMPLE = [None, 500, "1 MB", Memory(600, split=True), Memory("2 MB", split=True), None, 700, None]
+
+
+@pytest.mark.parametrize("policy", ["prob", "rand", "fifo", "life", "life-expected"])
+@pytest.mark.parametrize("shape", ["pair", "chain"])
+def test_ample_memory_of_any_form_changes_nothing(shape, policy):
+    query = query_of(shape, policy=policy)
+    engine, undisturbed = engine_of(query), engine_of(query)
+    for memory, batch in zip(AMPLE * 2, batches_of(1, 16, query.names), strict=True):
+        engine.memory = memory
+        assert engine.memory == Memory.of(memory)
+        assert_same(multiset(engine.push(batch)), multiset(undisturbed.push(batch)), memory)
+        assert_accounted(engine)
+    assert engine.metrics.total("shed") == 0
+    assert engine.metrics.matched == undisturbed.metrics.matched > 100
+    for name in query.names:
+        one, other = engine.metrics.streams[name], undisturbed.metrics.streams[name]
+        assert (one.expired, one.resident_rows) == (other.expired, other.resident_rows)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_every_kind_of_join_moves_between_budgets(shape):
+    query = query_of(shape)
+    engine, undisturbed = engine_of(query), engine_of(query)
+    for memory, batch in zip(AMPLE, batches_of(2, 8, query.names, rows=7), strict=True):
+        engine.memory = memory
+        assert_same(multiset(engine.push(batch)), multiset(undisturbed.push(batch)), memory)
+    assert engine.metrics.value == undisturbed.metrics.value
+    assert engine.metrics.matched == undisturbed.metrics.matched > 0
+
+
+@pytest.mark.parametrize("policy", ["prob", "rand", "fifo", "life"])
+@pytest.mark.parametrize("shape", ["pair", "three", "band"])
+def test_smaller_memory_holds_at_once_and_only_loses_matches(shape, policy):
+    query = query_of(shape, policy=policy)
+    engine, undisturbed = engine_of(query), engine_of(query)
+    found, exact = multiset([]), multiset([])
+    changes = [None, 12, 5, Memory(6, split=True), 40, "8 kB", None, None, 9]
+    for memory, batch in zip(changes, batches_of(3, 9, query.names), strict=True):
+        engine.memory = memory
+        limit = Memory.of(memory)
+        if limit is not None and limit.rows is not None:
+            assert engine.metrics.total("resident_rows") <= limit.rows
+        found += multiset(engine.push(batch))
+        exact += multiset(undisturbed.push(batch))
+        metrics = engine.metrics
+        if limit is not None and limit.rows is not None:
+            assert metrics.total("resident_rows") <= limit.rows
+        if limit is not None and limit.bytes is not None:
+            assert metrics.total("resident_bytes") <= limit.bytes
+        assert_accounted(engine)
+    assert_part(found, exact)
+    assert metrics.matched == sum(found.values())
+    assert metrics.total("shed") > 0
+
+
+def test_what_comes_after_growth_is_joined_in_full():
+    query = query_of("pair", memory=4)
+    engine, undisturbed = engine_of(query), engine_of(query.with_(memory=None))
+    batches = batches_of(4, 12, query.names)
+    for batch in batches[:4]:
+        engine.push(batch)
+        undisturbed.push(batch)
+    engine.memory = None
+    lost = 0
+    for k, batch in enumerate(batches[4:]):
+        one, other = multiset(engine.push(batch)), multiset(undisturbed.push(batch))
+        if k < 3:  # windows of 8 instants still reach back to what was shed
+            lost += sum((other - one).values())
+            assert_part(one, other)
+        else:
+            assert_same(one, other, k)
+    assert lost > 0
+
+
+def test_a_smaller_window_expires_at_once_and_a_larger_one_keeps_what_is_there():
+    query = query_of("pair", window=30)
+    engine = engine_of(query)
+    batches = batches_of(5, 8, query.names)
+    for batch in batches[:5]:
+        engine.push(batch)
+    before = engine.metrics
+    engine.window("a", Window.time(4))
+    after = engine.metrics
+    assert after.streams["a"].expired > before.streams["a"].expired
+    assert after.streams["b"] == before.streams["b"]
+    kept = engine.metrics.streams["a"].resident_rows
+    engine.window("a", 30)
+    assert engine.metrics.streams["a"].resident_rows == kept
+    assert_accounted(engine)
+    # What is left joins as in an engine that has never seen the rest.
+    rows = {n: pa.concat_tables([b[n] for b in batches[:5]]).to_pylist() for n in query.names}
+    newest = max(row["t"] for part in rows.values() for row in part)
+    rows["a"] = [row for row in rows["a"] if newest - row["t"] < 4]
+    fresh = engine_of(query)
+    fresh.push({n: pa.Table.from_pylist(part, schema=SCHEMA) for n, part in rows.items()})
+    for batch in batches[5:]:
+        assert_same(multiset(engine.push(batch)), multiset(fresh.push(batch)))
+
+
+@pytest.mark.parametrize("memory", [None, 200])
+def test_windows_and_memory_change_together(memory):
+    query = query_of("pair", window=Window.rows(12), memory=memory)
+    engine = engine_of(query)
+    batches = batches_of(6, 6, query.names)
+    for size, batch in zip([12, 5, 30, 1, 12, 12], batches, strict=True):
+        engine.window("b", Window.rows(size))
+        assert engine.metrics.streams["b"].resident_rows <= size
+        engine.push(batch)
+        assert engine.metrics.streams["b"].resident_rows <= size
+        assert_accounted(engine)
+
+
+def test_a_change_that_cannot_be_has_not_happened():
+    query = query_of("pair", memory=20)
+    engine, other = engine_of(query), engine_of(query)
+    batches = batches_of(7, 4, query.names)
+    for batch in batches[:2]:
+        engine.push(batch)
+        other.push(batch)
+    with pytest.raises(MemoryTooSmall):
+        engine.memory = 0
+    with pytest.raises(MemoryTooSmall):
+        engine.memory = "10 B"
+    with pytest.raises(MemoryTooSmall):
+        engine.memory = Memory(1, split=True)
+    with pytest.raises(SpecError):
+        engine.memory = "20%"
+    with pytest.raises(SpecError):
+        engine.window("a", Window.rows(3))
+    with pytest.raises(SpecError):
+        engine.window("nobody", Window.time(3))
+    assert engine.memory == Memory(20) and engine.query == query
+    for batch in batches[2:]:
+        assert multiset(engine.push(batch)) == multiset(other.push(batch))
+    assert engine.metrics == other.metrics
+
+
+def test_memory_can_change_before_the_first_push_and_survives_a_snapshot():
+    engine = wr.Engine(query_of("pair"))
+    engine.memory = 10
+    for batch in batches_of(8, 3, "ab"):
+        engine.push(batch)
+    assert engine.metrics.total("resident_rows") <= 10
+    engine.memory = Memory(30, split={"a": 2, "b": 1})
+    again = wr.Engine.restore(engine.snapshot())
+    for batch in batches_of(9, 6, "ab"):
+        moved = {n: t.set_column(1, "t", pc.add(t["t"], 9)) for n, t in batch.items()}
+        assert engine.push(moved).equals(again.push(moved))
+        assert engine.metrics.streams["a"].resident_rows <= 20
+        assert engine.metrics.streams["b"].resident_rows <= 10
+    assert engine.metrics == again.metrics

@@ -1,0 +1,130 @@
+"""Can catch: a recall that is not matches over matches of the exact join, and intervals that promise too much."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import windrow as wr
+from windrow.spec import Band, Query, Stream, Window
+
+SCHEMA = pa.schema([("t", pa.int64()), ("k", pa.int64())])
+
+
+def streams_of(seed, rows, keys, names="ab", skew=0.7):
+    """Streams of one row per instant with skewed keys; which key is frequent depends on the seed."""
+    random = np.random.default_rng(seed)
+    weights = 1.0 / np.arange(1, keys + 1) ** skew
+    labels = random.permutation(keys)
+    chosen = {name: random.choice(labels, rows, p=weights / weights.sum()) for name in names}
+    return {name: pa.table({"t": np.arange(rows), "k": keys}, schema=SCHEMA) for name, keys in chosen.items()}
+
+
+def query_of(names="ab", window=300, on="k", **options):
+    return Query(streams=[Stream(n, "t", Window.time(window)) for n in names], on=on, **options)
+
+
+def pushed(engine, tables, step):
+    rows = next(iter(tables.values())).num_rows
+    for start in range(0, rows, step):
+        engine.push({name: table.slice(start, step) for name, table in tables.items()})
+    return engine.metrics
+
+
+def exact_count(query, tables):
+    engine = wr.Engine(query.with_(memory=None), dict.fromkeys(tables, SCHEMA), count_only=True)
+    return pushed(engine, tables, 10_000).matched
+
+
+@pytest.mark.parametrize("policy", ["prob", "rand", "fifo", "life"])
+@pytest.mark.parametrize("names", ["ab", "abc"])
+def test_recall_is_exact_while_all_keys_are_watched(policy, names):
+    tables = streams_of(1, 1200, 150, names)
+    query = query_of(names, window=200, memory=90, policy=policy)
+    metrics = pushed(wr.Engine(query, dict.fromkeys(names, SCHEMA)), tables, 170)
+    exact = exact_count(query, tables)
+    assert 0 < metrics.matched < exact
+    assert metrics.exact_matched == exact
+    assert metrics.recall == pytest.approx(metrics.matched / exact, abs=1e-12)
+    assert metrics.recall_interval == (metrics.recall, metrics.recall)
+
+
+def test_recall_of_a_join_without_a_common_key_is_exact():
+    tables = streams_of(2, 600, 300)
+    query = query_of(window=60, on=Band("a.k", "b.k", 2), memory=40)
+    metrics = pushed(wr.Engine(query, dict.fromkeys("ab", SCHEMA)), tables, 100)
+    exact = exact_count(query, tables)
+    assert metrics.recall == pytest.approx(metrics.matched / exact, abs=1e-12)
+    assert metrics.exact_matched == exact > metrics.matched
+
+
+def test_nothing_shed_is_recall_one():
+    tables = streams_of(3, 400, 50)
+    for memory in (None, 5_000):
+        metrics = pushed(wr.Engine(query_of(memory=memory), dict.fromkeys("ab", SCHEMA)), tables, 100)
+        assert metrics.recall == 1.0 and metrics.recall_interval == (1.0, 1.0)
+        assert metrics.exact_matched == metrics.matched
+
+
+@pytest.mark.parametrize(("policy", "skew"), [("prob", 0.0), ("rand", 0.0), ("prob", 0.3)])
+def test_the_true_recall_lies_in_the_interval_of_a_sample(policy, skew):
+    """95 % is promised for keys of which none has most of the matches; far fewer than 51 of 60 is no chance."""
+    inside, shares, widths, limit_bytes = 0, [], [], 24_000
+    for seed in range(60):
+        tables = streams_of(seed, 3000, 1000, skew=skew)
+        query = query_of(memory=300, policy=policy, window=600, seed=seed)
+        engine = wr.Engine(query, dict.fromkeys("ab", SCHEMA), count_only=True)
+        engine._tracker.limit_bytes = limit_bytes
+        metrics = pushed(engine, tables, 500)
+        shares.append(engine._tracker.share)
+        low, high = metrics.recall_interval
+        assert low <= metrics.recall <= high
+        widths.append(high - low)
+        inside += low <= metrics.matched / exact_count(query, tables) <= high
+        assert engine._tracker.shard.charged_bytes <= limit_bytes
+    assert max(shares) <= 0.25  # halved at least twice
+    assert inside >= 51, (inside, np.mean(widths))
+    assert np.mean(widths) < 0.5  # an interval that says nothing always holds
+
+
+def test_recall_is_given_up_where_there_is_nothing_to_sample_by():
+    tables = streams_of(4, 500, 100)
+    query = query_of(window=100, on=Band("a.k", "b.k", 1), memory=20)
+    engine = wr.Engine(query, dict.fromkeys("ab", SCHEMA))
+    engine._tracker.limit_bytes = 2_000
+    metrics = pushed(engine, tables, 100)
+    assert engine._tracker.given_up
+    assert (metrics.recall, metrics.recall_interval, metrics.recent_recall, metrics.exact_matched) == (None,) * 4
+    assert metrics.matched > 0
+
+
+def test_recall_can_be_left_out():
+    engine = wr.Engine(query_of(memory=50), dict.fromkeys("ab", SCHEMA), recall=False)
+    metrics = pushed(engine, streams_of(5, 500, 100), 500)
+    assert metrics.total("shed") > 0 and metrics.recall is None and metrics.exact_matched is None
+
+
+def test_a_snapshot_keeps_the_estimate():
+    tables = streams_of(6, 2000, 600)
+    engine = wr.Engine(query_of(memory=120, window=400), dict.fromkeys("ab", SCHEMA))
+    engine._tracker.limit_bytes = 20_000
+    pushed(engine, {n: t.slice(0, 1000) for n, t in tables.items()}, 500)
+    other = wr.Engine.restore(engine.snapshot())
+    other._tracker.limit_bytes = 20_000
+    for one in (engine, other):
+        pushed(one, {n: t.slice(1000) for n, t in tables.items()}, 500)
+    assert engine._tracker.share == other._tracker.share < 1.0
+    assert engine.metrics == other.metrics
+
+
+def test_recent_recall_follows_a_change_of_memory():
+    tables = streams_of(7, 300_000, 300)
+    engine = wr.Engine(query_of(memory=20, window=100), dict.fromkeys("ab", SCHEMA), count_only=True)
+    pushed(engine, {n: t.slice(0, 50_000) for n, t in tables.items()}, 10_000)
+    poor = engine.metrics
+    engine.memory = 10_000
+    pushed(engine, {n: t.slice(50_000) for n, t in tables.items()}, 10_000)
+    rich = engine.metrics
+    assert poor.recent_recall == pytest.approx(poor.recall, abs=0.05)
+    assert rich.recent_recall > 0.99 > rich.recall > poor.recall
