@@ -223,7 +223,7 @@ def _byte_budget(plan: Plan, memory: Memory, portions: tuple[float, ...]) -> tup
 
 
 def _recall_bytes(total: int) -> int:
-    """Bytes of a budget for the estimate of recall: a small part, but of small budgets enough to store a useful sample."""
+    """Bytes of a budget for the estimate of recall: a small part, but of small budgets enough for a sample."""
     return max(total // RECALL_SHARE, min(total // 4, SMALL_SAMPLE_BYTES))
 
 

@@ -97,12 +97,18 @@ class Engine:
     def push(self, batches: Mapping[str, Any]) -> pa.Table | None:
         """Take rows of any of the streams; the matches that they complete (None when only counting)."""
         self._check(batches)
-        if self._binding is None:
+        first = self._binding is None
+        if first:
             self._bind({name: as_table(data, name).schema for name, data in batches.items() if data is not None})
         binding, shard = self._bound()
-        inputs = tables(binding, batches)
-        watermark = int(shard.words[at.WATERMARK])
-        rows = [rows_of(binding, s, t, watermark, int(self._arrived[s, 0])) for s, t in enumerate(inputs)]
+        try:
+            inputs = tables(binding, batches)
+            watermark = int(shard.words[at.WATERMARK])
+            rows = [rows_of(binding, s, t, watermark, int(self._arrived[s, 0])) for s, t in enumerate(inputs)]
+        except WindrowError:
+            if first:  # a push that is refused has not happened: it does not fix the schemas either
+                self._binding = self._shard = None
+            raise
         packed = Packed(binding, rows, [payload.rows for payload in self._payloads])
         self._interrupted = True
         found = self._run(binding, shard, packed, rows)

@@ -78,6 +78,7 @@ from windrow.kernels.ordered import used_at
 from windrow.kernels.retain import (
     admit,
     any_over,
+    ending,
     expire,
     expire_all,
     let_go,
@@ -266,6 +267,8 @@ def hopeless(m: Memory, slot: int) -> bool:
     if unused(m, 0, key, stream):
         cost += m.w[KEY_BYTES]
     if m.w[at + USED_ROWS] < m.w[at + CAP_ROWS] and m.w[at + USED_BYTES] + cost <= m.w[at + CAP_BYTES]:
+        return False
+    if ending(m, pool) >= 0:
         return False
     score = group_score(m, key, stream)
     now = clock(m)

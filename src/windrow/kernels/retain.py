@@ -49,6 +49,7 @@ from windrow.kernels.layout import (
     LATENESS,
     LIFE_EXPECTED,
     LINK_OLDER,
+    NONE,
     OFFSET,
     OLDEST,
     PATIENCE,
@@ -368,19 +369,16 @@ def victim(m: Memory, pool: int) -> int:
     return lowest(m, pool)
 
 
-@inner
-def shed_ending(m: Memory, pool: int) -> None:
-    """Shed first, while a pool is over its cap, the rows that could only match more rows of the present instant."""
-    mark = m.w[WATERMARK]
+@inline
+def ending(m: Memory, pool: int) -> int:
+    """A resident of a pool that could only match more rows of the present instant, or NONE."""
     for stream in range(m.streams):
         mine = stream_at(m, stream)
-        if m.w[mine + POOL] != pool or m.w[mine + LAST_ROWS] > 0:
-            continue
-        while over(m, pool) and m.w[mine + OLDEST] >= 0:
-            slot = m.w[mine + OLDEST]
-            if mark - m.w[slot_at(m, slot) + TIME] < m.w[mine + REACH]:
-                break
-            drop(m, slot, SHED)
+        slot = m.w[mine + OLDEST]
+        if slot >= 0 and m.w[mine + POOL] == pool and m.w[mine + LAST_ROWS] == 0:
+            if m.w[WATERMARK] - m.w[slot_at(m, slot) + TIME] >= m.w[mine + REACH]:
+                return slot
+    return NONE
 
 
 @inner
@@ -391,9 +389,9 @@ def shed(m: Memory) -> None:
         if over(m, pool):
             if ranked(m):
                 tournament.advance(m, pool, clock(m))
-            shed_ending(m, pool)
             while over(m, pool):
-                drop(m, victim(m, pool), SHED)
+                slot = ending(m, pool)  # what its window has almost left goes before what the rule would choose
+                drop(m, slot if slot >= 0 else victim(m, pool), SHED)
         rows += m.w[m.pools_at + pool * POOL_SIZE + USED_ROWS]
         cost += m.w[m.pools_at + pool * POOL_SIZE + USED_BYTES]
     m.w[PEAK_ROWS] = max(m.w[PEAK_ROWS], rows)

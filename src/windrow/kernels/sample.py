@@ -22,6 +22,7 @@ from windrow.kernels.layout import (
     SAMPLE_AT,
     SAMPLE_SHARE,
     SAMPLE_WEIGHT,
+    SEED,
     SEQ,
 )
 from windrow.kernels.memory import Memory, memory_of
@@ -29,9 +30,9 @@ from windrow.kernels.retain import drop
 
 
 @inline
-def row_word(seq: int) -> Any:
-    """A word that decides about a row, from its sequence number."""
-    return mix64(np.uint64(seq) ^ np.uint64(0xA5A5A5A5A5A5A5A5))
+def row_word(m: Memory, seq: int) -> Any:
+    """A word that decides about a row, from the seed and its sequence number."""
+    return mix64(np.uint64(seq) + mix64(np.uint64(m.w[SEED]) ^ np.uint64(0xA5A5A5A5A5A5A5A5)))
 
 
 @inline
@@ -49,7 +50,7 @@ def sampling(m: Memory) -> bool:
 @inline
 def tally(m: Memory, slot: int) -> None:
     """Count a match with a stored row, in the row's group."""
-    word = row_word(m.w[slot_at(m, slot) + ARRIVED])
+    word = row_word(m, m.w[slot_at(m, slot) + ARRIVED])
     m.x[m.w[SAMPLE_AT] + np.int64(word & np.uint64(GROUPS - 1))] += m.x[SAMPLE_WEIGHT]
 
 
@@ -60,7 +61,7 @@ def mark_sample(block: Any, records: Any, words: int, share: float) -> None:
     seq = m.w[SEQ]
     for at in range(0, records.shape[0], words):
         if records[at + R_LIVE] != 0:
-            records[at + R_LIVE] = 1 if in_sample(row_word(seq), share) else PROBE_ONLY
+            records[at + R_LIVE] = 1 if in_sample(row_word(m, seq), share) else PROBE_ONLY
             seq += 1
 
 
@@ -72,6 +73,6 @@ def thin(block: Any, share: float) -> None:
         slot = m.w[stream_at(m, stream) + OLDEST]
         while slot >= 0:
             after = m.w[slot_at(m, slot) + NEWER]
-            if not in_sample(row_word(m.w[slot_at(m, slot) + ARRIVED]), share):
+            if not in_sample(row_word(m, m.w[slot_at(m, slot) + ARRIVED]), share):
                 drop(m, slot, EXPIRED)
             slot = after

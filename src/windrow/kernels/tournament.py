@@ -86,8 +86,11 @@ def settle(m: Memory, pool: int, node: int, clock: float) -> bool:
     fails = m.w[FAILS_AT] + pool * m.leaves
     if 2 * node < m.leaves:
         until = min(until, m.x[fails + 2 * node], m.x[fails + 2 * node + 1])
-    changed = changed or until != m.x[fails + node]
-    m.x[fails + node] = until
+    # a limit that is too early costs one more look, so only an earlier one has to be told upwards
+    known = m.x[fails + node]
+    if changed or until < known or known <= clock:
+        m.x[fails + node] = until
+        changed = changed or until < known
     return changed
 
 
