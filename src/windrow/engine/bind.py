@@ -218,7 +218,8 @@ def _byte_budget(plan: Plan, memory: Memory, portions: tuple[float, ...]) -> tup
             f"payload, and statistics and the estimate of recall take {format_bytes(statistics + recall)}; "
             f"give at least {format_bytes(_enough(least, portions, learning, fixed))}"
         )
-    idle = statistics // plan.key_bytes() if learning.kind == at.STAT_RUNNING else HIGH
+    counts_keys = learning.kind == at.STAT_RUNNING and plan.directories > 0
+    idle = statistics // plan.key_bytes() if counts_keys else HIGH
     return replace(plan, cap_bytes=caps, cap_rows=(HIGH,) * len(caps), idle_limit=idle), recall
 
 
