@@ -12,6 +12,7 @@ from tests.reference import plain
 from tests.streams import Case
 
 import windrow as wr
+from windrow.state.snapshot import table_bytes
 
 COUNTERS = ("arrived", "late", "ignored", "expired", "released", "shed", "resident_rows", "resident_bytes")
 
@@ -71,3 +72,8 @@ def counters(engine: Any) -> dict[str, dict[str, int]]:
     metrics = engine.metrics
     found = {name: {c: getattr(s, c) for c in COUNTERS} for name, s in metrics.streams.items()}
     return {**found, "all": {"matched": metrics.matched}}
+
+
+def same_bytes(one: pa.Table, other: pa.Table) -> bool:
+    """Whether two tables are equal byte for byte (for Arrow's own equality, NaN differs from NaN)."""
+    return bool(table_bytes(one.combine_chunks()).equals(table_bytes(other.combine_chunks())))
