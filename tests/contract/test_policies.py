@@ -21,6 +21,7 @@ from tests.running import (
     examples,
     multiset,
     run,
+    same_bytes,
     start,
 )
 from tests.streams import ANY_WINDOW, Case, cases, configurations, label, tick_by_tick
