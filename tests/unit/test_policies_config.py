@@ -16,7 +16,8 @@ from tests.unit import spec_strategies as some
 
 from windrow import errors, policies, statistics
 from windrow.errors import MissingDependency, SpecError, UnknownColumn, UnknownPolicy
-from windrow.policies import Policy, Prob, rules
+from windrow.kernels import rules
+from windrow.policies import Policy, Prob
 from windrow.statistics import Decayed, Running, Sketch, Statistic
 
 EVERY: list[type[Any]] = [*policies.ALL, *statistics.ALL]

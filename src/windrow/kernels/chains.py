@@ -1,8 +1,8 @@
 """Slots and the two kinds of lists through them.
 
-Both lists are sorted by (time, sequence number). In-order rows are appended in O(1); a row that comes out of order
-walks back from the newest end (chain) or on from where the stream's last row went in (age), so a batch that is
-sorted costs one merge step per row it passes.
+Both lists are sorted by (time, sequence number), or by sequence number alone where the window counts rows. In-order
+rows are appended in O(1); a row that comes out of order walks back from the newest end (chain) or on from where the
+stream's last row went in (age), so a batch that is sorted costs one merge step per row it passes.
 """
 
 from windrow.kernels.jit import inline
@@ -13,6 +13,7 @@ from windrow.kernels.layout import (
     HEAD,
     HINT,
     KEY,
+    LAST_ROWS,
     LINK0,
     LINK_NEWER,
     LINK_OLDER,
@@ -77,7 +78,7 @@ def free_slot(m: Memory, slot: int) -> None:
 def age_place(m: Memory, mine: int, time: int) -> int:
     """After which resident of a stream a row of a time goes, or NONE for the front."""
     left = m.w[mine + NEWEST]
-    if left < 0 or m.w[slot_at(m, left) + TIME] <= time:
+    if left < 0 or m.w[slot_at(m, left) + TIME] <= time or m.w[mine + LAST_ROWS] > 0:
         return left
     if m.w[mine + HINT] >= 0:
         left = m.w[mine + HINT]
@@ -134,8 +135,9 @@ def chain_insert(m: Memory, record: int, stream: int, slot: int, link: int) -> N
     at = link_at(m, slot, link)
     time = m.w[slot_at(m, slot) + TIME]
     left = m.w[mine + TAIL]
-    while left >= 0 and m.w[slot_at(m, left) + TIME] > time:
-        left = m.w[link_at(m, left, link) + LINK_OLDER]
+    if m.w[stream_at(m, stream) + LAST_ROWS] == 0:
+        while left >= 0 and m.w[slot_at(m, left) + TIME] > time:
+            left = m.w[link_at(m, left, link) + LINK_OLDER]
     right = m.w[mine + HEAD] if left < 0 else m.w[link_at(m, left, link) + LINK_NEWER]
     m.w[at + LINK_OLDER] = left
     m.w[at + LINK_NEWER] = right

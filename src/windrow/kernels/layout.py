@@ -51,7 +51,7 @@ VALS_OFF, RANK_OFF, GAIN_OFF, SCORE_OFF, PLACE_OFF = (next(_next) for _ in range
 STREAMS_AT, POOLS_AT, DIRS_AT, CLASSES_AT, POSITION_AT, ORDER_AT, ACCESS_AT, CHECKS_AT = (next(_next) for _ in range(8))
 PREDS_AT, TALLY_AT, HIST_OF_AT, HISTS_AT, MEANS_AT, LIFE_AT, SAMPLE_AT, INDEXES_AT = (next(_next) for _ in range(8))
 SKETCH_AT, ORACLE_AT, ORACLE_START_AT = (next(_next) for _ in range(3))
-SLOTS_AT, DENSE_AT, TABLES_AT, KEYS_AT, NODES_AT, FAILS_AT, ORDERS_AT, BLOCKS_AT = (next(_next) for _ in range(8))
+SLOTS_AT, DENSE_AT, TABLES_AT, KEYS_AT, NODES_AT, ORDERS_AT, BLOCKS_AT = (next(_next) for _ in range(7))
 HEAD_SIZE = next(_next)
 
 # a stream's line: counters, then its window and pool
@@ -71,8 +71,8 @@ STREAM_MASK = (1 << STREAM_BITS) - 1
 # a key's record: the code, four words per stream, then (with output values) one worth per stream
 CODE = 0
 HEAD, TAIL, COUNT, FREQ, PER_STREAM = 1, 2, 3, 4, 4
-# a node's record in a tournament: the leaf that wins below it and what it wins with; drifting trees have all five words
-WIN, BASE, TIE, SLOPE, TURN = range(5)
+# a node's record in a tournament: the leaf that wins below it and what it wins with; drifting trees have all six words
+WIN, BASE, TIE, SLOPE, TURN, FAIL = range(6)
 # an ordered index's line; a block's record: count, numbers, slots
 X_STREAM, X_COLUMN, X_FLOAT, X_USED, INDEX_SIZE = range(5)
 BLOCK = 128

@@ -9,7 +9,7 @@ until when that stays true.
 
 Empty leaves have base = +inf. Ties are decided by the sequence number of the leaf's oldest row: the earlier arrival
 loses, so that the later one is worth more. Node 1 is the root; leaf i is node LEAVES + i. A node keeps a copy of
-what its winner won with, so that a path is repaired with one read per level; drifting leaves are looked up.
+what its winner won with, so that a path is repaired with one read per level.
 """
 
 import numpy as np
@@ -17,7 +17,7 @@ import numpy as np
 from windrow.kernels.jit import inline, inner
 from windrow.kernels.layout import (
     BASE,
-    FAILS_AT,
+    FAIL,
     SLOPE,
     TIE,
     TURN,
@@ -73,8 +73,6 @@ def crossing(m: Memory, low: int, high: int, clock: float) -> float:
 def settle(m: Memory, pool: int, node: int, clock: float) -> bool:
     """Decide one inner node again; whether anything about it changed."""
     at, left, right = node_at(m, pool, node), node_at(m, pool, 2 * node), node_at(m, pool, 2 * node + 1)
-    if m.drifting:  # what a child won with may have changed since
-        left, right = leaf_at(m, pool, m.w[left + WIN]), leaf_at(m, pool, m.w[right + WIN])
     p_left, p_right = priority(m, left, clock), priority(m, right, clock)
     swap = p_right < p_left or (p_right == p_left and m.w[right + TIE] < m.w[left + TIE])
     low, high = (right, left) if swap else (left, right)
@@ -82,14 +80,14 @@ def settle(m: Memory, pool: int, node: int, clock: float) -> bool:
     m.w[at + WIN], m.x[at + BASE], m.w[at + TIE] = m.w[low + WIN], m.x[low + BASE], m.w[low + TIE]
     if not m.drifting:
         return changed
+    m.x[at + SLOPE], m.x[at + TURN] = m.x[low + SLOPE], m.x[low + TURN]
     until = crossing(m, low, high, clock)
-    fails = m.w[FAILS_AT] + pool * m.leaves
     if 2 * node < m.leaves:
-        until = min(until, m.x[fails + 2 * node], m.x[fails + 2 * node + 1])
+        until = min(until, m.x[left + FAIL], m.x[right + FAIL])
     # a limit that is too early costs one more look, so only an earlier one has to be told upwards
-    known = m.x[fails + node]
+    known = m.x[at + FAIL]
     if changed or until < known or known <= clock:
-        m.x[fails + node] = until
+        m.x[at + FAIL] = until
         changed = changed or until < known
     return changed
 
@@ -127,8 +125,7 @@ def update_drifting(m: Memory, pool: int, leaf: int, clock: float) -> None:
 @inner
 def advance(m: Memory, pool: int, clock: float) -> None:
     """Move the clock: decide anew, from the bottom up, the nodes whose time has come."""
-    fails = m.w[FAILS_AT] + pool * m.leaves
-    if m.drifting == 0 or m.x[fails + 1] > clock:
+    if m.drifting == 0 or m.x[node_at(m, pool, 1) + FAIL] > clock:
         return
     stack = np.empty(128, np.int64)
     stack[0] = 2
@@ -143,7 +140,7 @@ def advance(m: Memory, pool: int, clock: float) -> None:
         top += 1
         if 2 * node < m.leaves:
             for child in (2 * node, 2 * node + 1):
-                if m.x[fails + child] <= clock:
+                if m.x[node_at(m, pool, child) + FAIL] <= clock:
                     stack[top] = 2 * child
                     top += 1
 

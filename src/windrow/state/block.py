@@ -74,7 +74,6 @@ def parts(plan: Plan, capacity: Capacity, oracle_rows: int) -> list[Part]:
         Part(at.TABLES_AT, d, power_of_two(2 * capacity.keys)),
         Part(at.KEYS_AT, d, capacity.keys * plan.key_words()),
         Part(at.NODES_AT, pools, 2 * size * plan.node_words()),
-        Part(at.FAILS_AT, pools, size if plan.drifting else 0),
         Part(at.ORDERS_AT, indexes, capacity.blocks),
         Part(at.BLOCKS_AT, indexes, capacity.blocks * at.BLOCK_WORDS),
     ]
@@ -205,7 +204,7 @@ def regrown(words: np.ndarray, plan: Plan, capacity: Capacity, oracle_rows: int 
     new = lay_out(plan, capacity, rows)
     new[: at.STREAMS] = words[: at.STREAMS]
     for a, b in zip(parts(plan, old, old_oracle), parts(plan, capacity, rows), strict=True):
-        if a.word in (at.TABLES_AT, at.NODES_AT, at.FAILS_AT):
+        if a.word in (at.TABLES_AT, at.NODES_AT):
             continue
         outer, inner = min(a.outer, b.outer), min(a.inner, b.inner)
         view(new, b.word, b.outer, b.inner)[:outer, :inner] = view(words, a.word, a.outer, a.inner)[:outer, :inner]

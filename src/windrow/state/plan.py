@@ -148,11 +148,11 @@ class Plan:
 
     def node_words(self) -> int:
         """Words of a node's record in a tournament."""
-        return 5 if self.drifting else 3
+        return 6 if self.drifting else 3
 
     def leaf_bytes(self) -> int:
         """What one more leaf costs: its record, and that of an inner node."""
-        return 8 * (2 * self.node_words() + self.drifting) if self.ranked else 0
+        return 16 * self.node_words() if self.ranked else 0
 
     def key_bytes(self) -> int:
         """What the first resident under a key is charged beside itself: the key's record, table places and leaves.
