@@ -71,7 +71,7 @@ def forget_highest() -> None:
 def check(engine: wr.Engine, budget: int) -> wr.Metrics:
     """The budget holds and the counters add up."""
     metrics = engine.metrics
-    assert metrics.total("resident_bytes") <= budget, f"{metrics.total('resident_bytes'):,} bytes are resident"
+    assert metrics.resident_bytes <= budget, f"{metrics.resident_bytes:,} bytes are resident"
     assert metrics.peak_bytes <= budget, f"the peak is {metrics.peak_bytes:,} bytes"
     check_counters(metrics)
     return metrics
@@ -118,7 +118,7 @@ def soak(args: argparse.Namespace) -> dict[str, Any]:
                 "rss": process_mb("VmRSS"),
                 "highest": process_mb("VmHWM"),
                 "pushing": pushing,
-                "bytes": metrics.total("resident_bytes"),
+                "bytes": metrics.resident_bytes,
                 "recall": metrics.recall or 0.0,
             }
         )
