@@ -1,14 +1,8 @@
-"""Set-up shared by all tests: hypothesis profiles, and no stale kernels."""
+"""Set-up shared by all tests: hypothesis profiles."""
 
 from __future__ import annotations
 
-from contextlib import suppress
-from pathlib import Path
-
-import pytest
 from hypothesis import HealthCheck, settings
-
-KERNELS = Path(__file__).resolve().parents[1] / "src" / "windrow" / "kernels"
 
 # A first example may compile a kernel, so neither a deadline nor "too slow" says anything about the code.
 _COMMON = {
@@ -22,18 +16,3 @@ settings.register_profile("dev", max_examples=25, **_COMMON)
 settings.register_profile("ci", max_examples=30, database=None, **_COMMON)
 settings.register_profile("thorough", max_examples=2_000, **_COMMON)
 settings.load_profile("dev")
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    """Drop numba's disk cache when a kernel source is newer than it.
-
-    The cache of a kernel does not notice that a kernel it calls, in another file, has changed.
-    """
-    if hasattr(config, "workerinput"):  # an xdist worker: its controller has done this
-        return
-    cached = [*KERNELS.rglob("*.nbi"), *KERNELS.rglob("*.nbc")]
-    edited = max((path.stat().st_mtime for path in KERNELS.rglob("*.py")), default=0.0)
-    with suppress(FileNotFoundError):  # another run beside this one is doing the same
-        if any(path.stat().st_mtime < edited for path in cached):
-            for path in cached:
-                path.unlink()
