@@ -28,7 +28,7 @@ def replay(block, d, kinds, codes, answers):
         elif kinds[k] == REMOVE:
             remove(m, d, find(m, d, code))
         else:
-            refill(m, d)
+            refill(m.w, d)
 
 
 def codes_of(shape, random):

@@ -54,17 +54,17 @@ def replay(block, ops, floats, answers):
             if m.valued:
                 answers[k, 1] = m.x[worth_at(m, record, stream)] / m.x[at.WEIGHT]
             if m.x[at.GROWTH] != 1.0:
-                answers[k, 2] = fade(m)
+                answers[k, 2] = fade(m.w)
         elif kind == HIST:
-            hist_learn(m, line, a, b)
+            hist_learn(m.w, line, a, b)
         elif kind == SHARE:
-            answers[k, 0] = hist_share(m, line, a, b)
+            answers[k, 0] = hist_share(m.w, line, a, b)
         elif kind == HELD:
-            life_learn(m, stream, a, b)
+            life_learn(m.w, stream, a, b)
         elif kind == EXPECT:
-            answers[k, 0] = life_expected(m, stream, a, b)
+            answers[k, 0] = life_expected(m.w, stream, a, b)
         else:
-            place = oracle_line(m, 0, code)
+            place = oracle_line(m.w, 0, code)
             answers[k, 0] = -1.0 if place < 0 else m.x[place + 1]
 
 

@@ -28,11 +28,11 @@ def replay(block, ix, ops, scans):
     for k in range(ops.shape[0]):
         kind, number, slot = ops[k]
         if kind == INSERT:
-            insert(m, ix, number, slot)
+            insert(m.w, ix, number, slot)
         elif kind == REMOVE:
-            remove(m, ix, number, slot)
+            remove(m.w, ix, number, slot)
         else:
-            place, here = seek(m, ix, number)
+            place, here = seek(m.w, ix, number)
             for n in range(SCANNED):
                 if place >= m.w[used_at(m, ix)]:
                     break

@@ -39,9 +39,9 @@ def replay(block, pool, ops, floats, winners):
             clear(m, record)
             update(m, pool, leaf, clock)
         elif kind == REBUILD:
-            rebuild(m, pool, clock)
+            rebuild(m.w, pool, clock)
         else:
-            advance(m, pool, clock)
+            advance(m.w, pool, clock)
         winners[k] = winner(m, pool)
 
 

@@ -73,7 +73,7 @@ from windrow.kernels.layout import (
     VALUE_SUM,
     WEIGHT,
 )
-from windrow.kernels.memory import Memory
+from windrow.kernels.memory import Memory, memory_of
 from windrow.kernels.ordered import used_at
 from windrow.kernels.retain import (
     admit,
@@ -222,16 +222,17 @@ def learn(m: Memory, r: Any, rx: Any, at: int, slot: int) -> None:
         if ranked(m) and not m.by_row:
             for other in range(m.streams):
                 if other != stream:
-                    touch_group(m, key, other)
+                    touch_group(m.w, key, other)
     if m.hists > 0:
-        learn_numbers(m, r, rx, at, gain)
-    if m.x[GROWTH] != 1.0 and fade(m):
-        touch_all(m)
+        learn_numbers(m.w, r, rx, at, gain)
+    if m.x[GROWTH] != 1.0 and fade(m.w):
+        touch_all(m.w)
 
 
 @inner
-def learn_numbers(m: Memory, r: Any, rx: Any, at: int, gain: float) -> None:
+def learn_numbers(words: Any, r: Any, rx: Any, at: int, gain: float) -> None:
     """Let the histograms see an arriving row."""
+    m = memory_of(words)
     weight = m.x[WEIGHT]
     if m.valued and not m.w[VALUE_SUM]:
         weight *= max(gain, 0.0)
@@ -240,7 +241,7 @@ def learn_numbers(m: Memory, r: Any, rx: Any, at: int, gain: float) -> None:
         if hist >= 0:
             line, place = m.w[HISTS_AT] + hist * HIST_SIZE, at + R_CODES + m.links + column
             number = rx[place] if m.w[line + H_FLOAT] else float(r[place])
-            hist_learn(m, line, number, weight)
+            hist_learn(m.w, line, number, weight)
 
 
 @inline
@@ -273,7 +274,7 @@ def hopeless(m: Memory, slot: int) -> bool:
     score = group_score(m, key, stream)
     now = clock(m)
     if m.drifting:
-        tournament.advance(m, pool, now)
+        tournament.advance(m.w, pool, now)
         score *= expiry(m, slot) - now
     return score < tournament.priority(m, tournament.leaf_at(m, pool, tournament.winner(m, pool)), now)
 
@@ -282,11 +283,11 @@ def hopeless(m: Memory, slot: int) -> bool:
 def settle_row(m: Memory, r: Any, at: int, slot: int, alone: bool) -> None:
     """Admit a probed row, or turn it away: too large, or the first to be shed and not met again before."""
     if r[at + R_LIVE] == PROBE_ONLY:
-        let_go(m, slot)
+        let_go(m.w, slot)
         r[at + R_SLOT] = NONE
         return
     if too_large(m, slot) or (alone and hopeless(m, slot)):
-        turn_away(m, slot)
+        turn_away(m.w, slot)
         r[at + R_SLOT] = NONE
         return
     admit(m, slot)

@@ -4,6 +4,8 @@ Open addressing with linear probing over a table of key numbers; deletion shifts
 tombstones and a lookup costs O(1) as long as the table is at most half full (the owner grows it).
 """
 
+from typing import Any
+
 from windrow.kernels.jit import inline, inner
 from windrow.kernels.layout import (
     CODE,
@@ -17,7 +19,7 @@ from windrow.kernels.layout import (
     PER_STREAM,
     TAIL,
 )
-from windrow.kernels.memory import Memory
+from windrow.kernels.memory import Memory, memory_of
 
 
 @inline
@@ -104,8 +106,9 @@ def remove(m: Memory, d: int, key: int) -> None:
 
 
 @inner
-def refill(m: Memory, d: int) -> None:
+def refill(words: Any, d: int) -> None:
     """Fill the table anew from the records (after growth or restore)."""
+    m = memory_of(words)
     table = m.tables_at + d * m.table_size
     m.w[table : table + m.table_size] = NONE
     for key in range(m.w[m.dirs_at + d * DIR_SIZE + KEY_TOP]):

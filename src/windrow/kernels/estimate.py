@@ -5,6 +5,8 @@ Frequencies stand in the key's record whatever the statistic: a new key starts f
 by 2 ** (1 / half-life) per arrival, and all counts are scaled down together before it overflows.
 """
 
+from typing import Any
+
 import numpy as np
 
 from windrow.kernels.directory import key_at
@@ -36,7 +38,7 @@ from windrow.kernels.layout import (
     STAT_SKETCH,
     WEIGHT,
 )
-from windrow.kernels.memory import Memory
+from windrow.kernels.memory import Memory, memory_of
 
 
 @inline
@@ -52,26 +54,28 @@ def worth_at(m: Memory, record: int, stream: int) -> int:
 
 
 @inner
-def oracle_line(m: Memory, d: int, code: int) -> int:
+def oracle_line(words: Any, d: int, code: int) -> int:
     """Where the oracle's line for a code begins (code, counts, worths), or -1."""
-    words = 1 + 2 * m.streams
+    m = memory_of(words)
+    line_words = 1 + 2 * m.streams
     low, end = m.w[m.w[ORACLE_START_AT] + d], m.w[m.w[ORACLE_START_AT] + d + 1]
     high = end
     while low < high:
         mid = (low + high) >> 1
-        if m.w[m.w[ORACLE_AT] + mid * words] < code:
+        if m.w[m.w[ORACLE_AT] + mid * line_words] < code:
             low = mid + 1
         else:
             high = mid
-    at = m.w[ORACLE_AT] + low * words
+    at = m.w[ORACLE_AT] + low * line_words
     if low < end and m.w[at] == code:
         return at
     return -1
 
 
 @inner
-def sketch_cell(m: Memory, d: int, stream: int, what: int, k: int, code: int) -> int:
+def sketch_cell(words: Any, d: int, stream: int, what: int, k: int, code: int) -> int:
     """Where the k-th counter of a code stands; what: 0 count, 1 worth."""
+    m = memory_of(words)
     worths = 2 if m.valued else 1
     word = mix64(np.uint64(code) + np.uint64(k + 1) * np.uint64(0x9E3779B97F4A7C15))
     line = ((d * m.streams + stream) * worths + what) * m.w[SKETCH_DEPTH] + k
@@ -79,20 +83,22 @@ def sketch_cell(m: Memory, d: int, stream: int, what: int, k: int, code: int) ->
 
 
 @inner
-def sketch_read(m: Memory, d: int, stream: int, what: int, code: int) -> float:
+def sketch_read(words: Any, d: int, stream: int, what: int, code: int) -> float:
     """The sketch's estimate: the least of its counters for a code."""
+    m = memory_of(words)
     least = np.inf
     for k in range(m.w[SKETCH_DEPTH]):
-        least = min(least, m.x[sketch_cell(m, d, stream, what, k, code)])
+        least = min(least, m.x[sketch_cell(m.w, d, stream, what, k, code)])
     return least
 
 
 @inner
-def sketch_add(m: Memory, d: int, stream: int, what: int, code: int, weight: float) -> float:
+def sketch_add(words: Any, d: int, stream: int, what: int, code: int, weight: float) -> float:
     """Add to the sketch, conservatively (only counters below the new estimate rise); the new estimate."""
-    total = sketch_read(m, d, stream, what, code) + weight
+    m = memory_of(words)
+    total = sketch_read(m.w, d, stream, what, code) + weight
     for k in range(m.w[SKETCH_DEPTH]):
-        at = sketch_cell(m, d, stream, what, k, code)
+        at = sketch_cell(m.w, d, stream, what, k, code)
         if m.x[at] < total:
             m.x[at] = total
     return total
@@ -105,16 +111,16 @@ def start_key(m: Memory, d: int, key: int, code: int) -> None:
     if kind != STAT_ORACLE and kind != STAT_SKETCH:
         return
     record, streams = key_at(m, d, key), m.streams
-    line = oracle_line(m, d, code) if kind == STAT_ORACLE else -1
+    line = oracle_line(m.w, d, code) if kind == STAT_ORACLE else -1
     for stream in range(streams):
         if line >= 0:
             m.x[freq_at(record, stream)] = m.x[line + 1 + stream]
             if m.valued:
                 m.x[worth_at(m, record, stream)] = m.x[line + 1 + streams + stream]
         elif kind == STAT_SKETCH:
-            m.x[freq_at(record, stream)] = sketch_read(m, d, stream, 0, code)
+            m.x[freq_at(record, stream)] = sketch_read(m.w, d, stream, 0, code)
             if m.valued:
-                m.x[worth_at(m, record, stream)] = sketch_read(m, d, stream, 1, code)
+                m.x[worth_at(m, record, stream)] = sketch_read(m.w, d, stream, 1, code)
 
 
 @inline
@@ -122,9 +128,9 @@ def learn_key(m: Memory, d: int, key: int, stream: int, code: int, gain: float) 
     """Count an arrival of a stream under a key."""
     record, weight = key_at(m, d, key), m.x[WEIGHT]
     if m.statistic == STAT_SKETCH:
-        m.x[freq_at(record, stream)] = sketch_add(m, d, stream, 0, code, weight)
+        m.x[freq_at(record, stream)] = sketch_add(m.w, d, stream, 0, code, weight)
         if m.valued:
-            m.x[worth_at(m, record, stream)] = sketch_add(m, d, stream, 1, code, weight * gain)
+            m.x[worth_at(m, record, stream)] = sketch_add(m.w, d, stream, 1, code, weight * gain)
     else:
         m.x[freq_at(record, stream)] += weight
         if m.valued:
@@ -136,8 +142,9 @@ def learn_key(m: Memory, d: int, key: int, stream: int, code: int, gain: float) 
 
 
 @inner
-def fade(m: Memory) -> bool:
+def fade(words: Any) -> bool:
     """Let the past weigh less after one arrival; True when all counts were scaled down."""
+    m = memory_of(words)
     m.x[WEIGHT] *= m.x[GROWTH]
     if m.x[WEIGHT] < 1e100:
         return False
@@ -163,8 +170,9 @@ def fade(m: Memory) -> bool:
 
 
 @inner
-def hist_put(m: Memory, line: int, at: int, weight: float) -> None:
+def hist_put(words: Any, line: int, at: int, weight: float) -> None:
     """Add to a bin (Fenwick tree)."""
+    m = memory_of(words)
     at += 1
     while at <= BINS:
         m.x[line + H_TREE + at] += weight
@@ -172,8 +180,9 @@ def hist_put(m: Memory, line: int, at: int, weight: float) -> None:
 
 
 @inner
-def hist_sum(m: Memory, line: int, upto: int) -> float:
+def hist_sum(words: Any, line: int, upto: int) -> float:
     """Mass of the first `upto` bins."""
+    m = memory_of(words)
     total = 0.0
     while upto > 0:
         total += m.x[line + H_TREE + upto]
@@ -182,11 +191,12 @@ def hist_sum(m: Memory, line: int, upto: int) -> float:
 
 
 @inner
-def hist_widen(m: Memory, line: int, downward: bool) -> None:
+def hist_widen(words: Any, line: int, downward: bool) -> None:
     """Double the range of a histogram, upwards or downwards, by joining bins two by two."""
+    m = memory_of(words)
     plain = np.empty(BINS)
     for k in range(BINS):
-        plain[k] = hist_sum(m, line, k + 1) - hist_sum(m, line, k)
+        plain[k] = hist_sum(m.w, line, k + 1) - hist_sum(m.w, line, k)
     start = 0
     if downward:
         m.x[line + H_LOW] -= BINS * m.x[line + H_STEP]
@@ -196,49 +206,53 @@ def hist_widen(m: Memory, line: int, downward: bool) -> None:
         m.x[line + H_TREE + k] = 0.0
     for k in range(BINS):
         if plain[k] > 0.0:
-            hist_put(m, line, start + k // 2, plain[k])
+            hist_put(m.w, line, start + k // 2, plain[k])
 
 
 @inner
-def hist_learn(m: Memory, line: int, value: float, weight: float) -> None:
+def hist_learn(words: Any, line: int, value: float, weight: float) -> None:
     """Count one value."""
+    m = memory_of(words)
     if not abs(value) < 1e300:
         return
     if m.x[line + H_STEP] == 0.0:
         m.x[line + H_STEP] = max(abs(value) * 1e-6, 1e-6)
         m.x[line + H_LOW] = value - m.x[line + H_STEP] * (BINS // 2)
     while value < m.x[line + H_LOW]:
-        hist_widen(m, line, True)
+        hist_widen(m.w, line, True)
     while value >= m.x[line + H_LOW] + BINS * m.x[line + H_STEP]:
-        hist_widen(m, line, False)
+        hist_widen(m.w, line, False)
     at = int((value - m.x[line + H_LOW]) / m.x[line + H_STEP])
-    hist_put(m, line, min(max(at, 0), BINS - 1), weight)
+    hist_put(m.w, line, min(max(at, 0), BINS - 1), weight)
     m.x[line + H_TOTAL] += weight
 
 
 @inner
-def hist_below(m: Memory, line: int, value: float) -> float:
+def hist_below(words: Any, line: int, value: float) -> float:
     """Mass below a value; the bin it falls into is taken as even."""
+    m = memory_of(words)
     at = (value - m.x[line + H_LOW]) / m.x[line + H_STEP]
     at = min(max(at, 0.0), float(BINS))
     whole = int(at)
-    below = hist_sum(m, line, whole)
+    below = hist_sum(m.w, line, whole)
     if whole >= BINS:
         return below
-    return below + (at - whole) * (hist_sum(m, line, whole + 1) - below)
+    return below + (at - whole) * (hist_sum(m.w, line, whole + 1) - below)
 
 
 @inner
-def hist_share(m: Memory, line: int, low: float, high: float) -> float:
+def hist_share(words: Any, line: int, low: float, high: float) -> float:
     """Share of the mass in [low, high]; 1 while nothing is known."""
+    m = memory_of(words)
     if not m.x[line + H_TOTAL] > 0.0:
         return 1.0
-    return max((hist_below(m, line, high) - hist_below(m, line, low)) / m.x[line + H_TOTAL], 0.0)
+    return max((hist_below(m.w, line, high) - hist_below(m.w, line, low)) / m.x[line + H_TOTAL], 0.0)
 
 
 @inner
-def life_line(m: Memory, stream: int, score: float) -> int:
+def life_line(words: Any, stream: int, score: float) -> int:
     """Where what is known of rows of such a score stands: departures seen, mean time held. Bins are powers of two."""
+    m = memory_of(words)
     at = 0
     if score > 0.0:
         at = min(max(int(np.floor(np.log2(score))) + LIFE_BINS // 2, 0), LIFE_BINS - 1)
@@ -246,17 +260,19 @@ def life_line(m: Memory, stream: int, score: float) -> int:
 
 
 @inner
-def life_learn(m: Memory, stream: int, score: float, held: float) -> None:
+def life_learn(words: Any, stream: int, score: float, held: float) -> None:
     """Remember how long a row of such a score was held."""
-    line = life_line(m, stream, score)
+    m = memory_of(words)
+    line = life_line(m.w, stream, score)
     m.x[line] = min(m.x[line] + 1.0, 1024.0)
     m.x[line + 1] += (held - m.x[line + 1]) / m.x[line]
 
 
 @inner
-def life_expected(m: Memory, stream: int, score: float, most: float) -> float:
+def life_expected(words: Any, stream: int, score: float, most: float) -> float:
     """How long a row of such a score is expected to be held; the whole window while little is known."""
-    line = life_line(m, stream, score)
+    m = memory_of(words)
+    line = life_line(m.w, stream, score)
     if m.x[line] < 8.0:
         return most
     return min(m.x[line + 1], most)

@@ -80,7 +80,7 @@ from windrow.kernels.layout import (
     VALUE,
     VALUE_SUM,
 )
-from windrow.kernels.memory import Memory, bare_floats, bare_ints, memory_of
+from windrow.kernels.memory import bare_floats, bare_ints, memory_of
 from windrow.kernels.ordered import block_at, ordered_bits, seek, used_at
 from windrow.kernels.pair import widen
 from windrow.kernels.sample import sampling, tally
@@ -92,16 +92,18 @@ MIN64, MAX64 = -9223372036854775808, 9223372036854775807
 
 
 @inner
-def number_at(m: Memory, slot: int, column: int) -> int:
+def number_at(words: Any, slot: int, column: int) -> int:
     """Where a slot's number of a value column stands."""
+    m = memory_of(words)
     return slot_at(m, slot) + m.vals_off + column
 
 
 @inner
-def distance_holds(m: Memory, pred: int, a: int, b: int) -> bool:
+def distance_holds(words: Any, pred: int, a: int, b: int) -> bool:
     """Whether two rows lie within the Euclidean limit."""
+    m = memory_of(words)
     total = 0.0
-    left, right = number_at(m, a, m.w[pred + P_LEFT_COL]), number_at(m, b, m.w[pred + P_RIGHT_COL])
+    left, right = number_at(m.w, a, m.w[pred + P_LEFT_COL]), number_at(m.w, b, m.w[pred + P_RIGHT_COL])
     for dim in range(m.w[pred + P_DIMS]):
         gap = m.x[left + dim] - m.x[right + dim]
         total += gap * gap
@@ -109,8 +111,9 @@ def distance_holds(m: Memory, pred: int, a: int, b: int) -> bool:
 
 
 @inner
-def band_holds(m: Memory, pred: int, left: int, right: int) -> bool:
+def band_holds(words: Any, pred: int, left: int, right: int) -> bool:
     """Whether the numbers at two places lie within the band's width."""
+    m = memory_of(words)
     if m.w[pred + P_FLOAT]:
         return abs(m.x[left] - m.x[right]) <= m.x[pred + P_LIMIT]
     low, high = min(m.w[left], m.w[right]), max(m.w[left], m.w[right])
@@ -118,8 +121,9 @@ def band_holds(m: Memory, pred: int, left: int, right: int) -> bool:
 
 
 @inner
-def holds(m: Memory, pred: int, a: int, b: int) -> bool:
+def holds(words: Any, pred: int, a: int, b: int) -> bool:
     """Whether a predicate holds between a row of its left and a row of its right stream."""
+    m = memory_of(words)
     kind = m.w[pred + P_KIND]
     if kind == P_EQUAL:
         d = m.w[pred + P_LEFT_COL]
@@ -127,10 +131,10 @@ def holds(m: Memory, pred: int, a: int, b: int) -> bool:
         right = m.w[m.w[POSITION_AT] + m.w[pred + P_RIGHT] * m.dirs + d]
         return key_of(m, a, left) == key_of(m, b, right)
     if kind == P_DISTANCE:
-        return distance_holds(m, pred, a, b)
-    at_left, at_right = number_at(m, a, m.w[pred + P_LEFT_COL]), number_at(m, b, m.w[pred + P_RIGHT_COL])
+        return distance_holds(m.w, pred, a, b)
+    at_left, at_right = number_at(m.w, a, m.w[pred + P_LEFT_COL]), number_at(m.w, b, m.w[pred + P_RIGHT_COL])
     if kind == P_BAND:
-        return band_holds(m, pred, at_left, at_right)
+        return band_holds(m.w, pred, at_left, at_right)
     p, q = m.w[at_left], m.w[at_right]
     if m.w[pred + P_FLOAT]:
         p, q = ordered_bits(p), ordered_bits(q)
@@ -154,10 +158,11 @@ def float_code(number: float) -> int:
 
 
 @inner
-def partner_codes(m: Memory, pred: int, bound: int, bound_is_left: bool) -> tuple[int, int]:
+def partner_codes(words: Any, pred: int, bound: int, bound_is_left: bool) -> tuple[int, int]:
     """The range of ordered numbers in which partners of a bound row lie (it may be a little too wide)."""
+    m = memory_of(words)
     column = m.w[pred + P_LEFT_COL] if bound_is_left else m.w[pred + P_RIGHT_COL]
-    at = number_at(m, bound, column)
+    at = number_at(m.w, bound, column)
     kind = m.w[pred + P_KIND]
     if kind == P_BAND or kind == P_DISTANCE:
         if m.w[pred + P_FLOAT]:
@@ -178,21 +183,24 @@ def partner_codes(m: Memory, pred: int, bound: int, bound_is_left: bool) -> tupl
 
 
 @inner
-def order_of(m: Memory, me: int, depth: int) -> int:
+def order_of(words: Any, me: int, depth: int) -> int:
     """The stream that an arriving row of a stream visits at a depth."""
+    m = memory_of(words)
     return m.w[m.w[ORDER_AT] + me * (m.streams - 1) + depth]
 
 
 @inner
-def access_at(m: Memory, me: int, depth: int) -> int:
+def access_at(words: Any, me: int, depth: int) -> int:
     """Where the access of a depth stands: kind, which, binder."""
+    m = memory_of(words)
     return m.w[ACCESS_AT] + (me * (m.streams - 1) + depth) * ACCESS_SIZE
 
 
 @inner
-def open_depth(m: Memory, me: int, depth: int, bound: Any, cur: Any) -> None:
+def open_depth(words: Any, me: int, depth: int, bound: Any, cur: Any) -> None:
     """Place the cursor of a depth before its first candidate."""
-    stream, access = order_of(m, me, depth), access_at(m, me, depth)
+    m = memory_of(words)
+    stream, access = order_of(m.w, me, depth), access_at(m.w, me, depth)
     kind, which, binder = m.w[access], m.w[access + 1], m.w[access + 2]
     m.w[m.w[TALLY_AT] + (me * m.streams + stream) * 2] += 1
     if kind == HASH:
@@ -202,16 +210,17 @@ def open_depth(m: Memory, me: int, depth: int, bound: Any, cur: Any) -> None:
         cur[depth, NEXT] = m.w[stream_at(m, stream) + NEWEST]
     else:
         pred = m.w[PREDS_AT] + (which % INDEX_STRIDE) * PRED_SIZE
-        low, high = partner_codes(m, pred, bound[binder], m.w[pred + P_LEFT] == binder)
+        low, high = partner_codes(m.w, pred, bound[binder], m.w[pred + P_LEFT] == binder)
         cur[depth, UPPER] = high
-        cur[depth, NEXT], cur[depth, IN_BLOCK] = seek(m, which // INDEX_STRIDE, low)
+        cur[depth, NEXT], cur[depth, IN_BLOCK] = seek(m.w, which // INDEX_STRIDE, low)
         if low > high:
             cur[depth, NEXT] = MAX64
 
 
 @inner
-def next_in_range(m: Memory, ix: int, cur: Any, depth: int) -> int:
+def next_in_range(words: Any, ix: int, cur: Any, depth: int) -> int:
     """The next candidate of a range of an ordered index, or NONE."""
+    m = memory_of(words)
     place, here = cur[depth, NEXT], cur[depth, IN_BLOCK]
     if place >= m.w[used_at(m, ix)]:
         return NONE
@@ -227,16 +236,17 @@ def next_in_range(m: Memory, ix: int, cur: Any, depth: int) -> int:
 
 
 @inner
-def next_candidate(m: Memory, me: int, depth: int, cur: Any) -> int:
+def next_candidate(words: Any, me: int, depth: int, cur: Any) -> int:
     """The next candidate of a depth, or NONE."""
-    access = access_at(m, me, depth)
+    m = memory_of(words)
+    access = access_at(m.w, me, depth)
     kind, which = m.w[access], m.w[access + 1]
     if kind == RANGE:
-        return next_in_range(m, which // INDEX_STRIDE, cur, depth)
+        return next_in_range(m.w, which // INDEX_STRIDE, cur, depth)
     slot = cur[depth, NEXT]
     if slot >= 0:
         if kind == HASH:
-            link = m.w[m.w[POSITION_AT] + order_of(m, me, depth) * m.dirs + which]
+            link = m.w[m.w[POSITION_AT] + order_of(m.w, me, depth) * m.dirs + which]
             cur[depth, NEXT] = m.w[link_at(m, slot, link) + LINK_OLDER]
         else:
             cur[depth, NEXT] = m.w[slot_at(m, slot) + OLDER]
@@ -244,13 +254,14 @@ def next_candidate(m: Memory, me: int, depth: int, cur: Any) -> int:
 
 
 @inner
-def passes(m: Memory, me: int, depth: int, bound: Any, cur: Any, slot: int) -> bool:
+def passes(words: Any, me: int, depth: int, bound: Any, cur: Any, slot: int) -> bool:
     """Whether a candidate fits the windows of the bound rows and the predicates that close at this depth."""
-    stream, time = order_of(m, me, depth), m.w[slot_at(m, slot) + TIME]
+    m = memory_of(words)
+    stream, time = order_of(m.w, me, depth), m.w[slot_at(m, slot) + TIME]
     for k in range(depth + 1):
-        other = me if k == 0 else order_of(m, me, k - 1)
+        other = me if k == 0 else order_of(m.w, me, k - 1)
         fits = pair_fits(m, other, m.w[slot_at(m, bound[other]) + TIME], stream, time)
-        if fits < 0 and m.w[access_at(m, me, depth)] != RANGE:
+        if fits < 0 and m.w[access_at(m.w, me, depth)] != RANGE:
             cur[depth, NEXT] = NONE  # candidates come newest first: the rest is older still
         if fits <= 0:
             return False
@@ -260,15 +271,16 @@ def passes(m: Memory, me: int, depth: int, bound: Any, cur: Any, slot: int) -> b
         left, right = m.w[pred + P_LEFT], m.w[pred + P_RIGHT]
         a = slot if left == stream else bound[left]
         b = slot if right == stream else bound[right]
-        if not holds(m, pred, a, b):
+        if not holds(m.w, pred, a, b):
             return False
         checks += 1
     return True
 
 
 @inner
-def add_value(m: Memory, bound: Any) -> None:
+def add_value(words: Any, bound: Any) -> None:
     """Add the output value of a match."""
+    m = memory_of(words)
     total = 0.0 if m.w[VALUE_SUM] else 1.0
     for slot in bound:
         gain = m.x[slot_at(m, slot) + m.w[GAIN_OFF]]
@@ -277,31 +289,32 @@ def add_value(m: Memory, bound: Any) -> None:
 
 
 @inner
-def probe_many(m: Memory, slot: int, bound: Any, cur: Any, out: Any, sent: int) -> tuple[Any, int, int]:
+def probe_many(words: Any, slot: int, bound: Any, cur: Any, out: Any, sent: int) -> tuple[Any, int, int]:
     """All matches of one arriving row: the matches, how many are in `out`, and how many were found."""
+    m = memory_of(words)
     me = stream_of(m, slot)
     bound[me] = slot
     found, depth, last = 0, 0, m.streams - 2
-    open_depth(m, me, 0, bound, cur)
+    open_depth(m.w, me, 0, bound, cur)
     while depth >= 0:
-        there = next_candidate(m, me, depth, cur)
+        there = next_candidate(m.w, me, depth, cur)
         if there < 0:
             depth -= 1
             continue
-        if not passes(m, me, depth, bound, cur, there):
+        if not passes(m.w, me, depth, bound, cur, there):
             continue
-        stream = order_of(m, me, depth)
+        stream = order_of(m.w, me, depth)
         bound[stream] = there
         m.w[m.w[TALLY_AT] + (me * m.streams + stream) * 2 + 1] += 1
         if depth < last:
             depth += 1
-            open_depth(m, me, depth, bound, cur)
+            open_depth(m.w, me, depth, bound, cur)
             continue
         found += 1
         if sampling(m):
             tally(m, there)
         if m.valued:
-            add_value(m, bound)
+            add_value(m.w, bound)
         if m.w[EMIT]:
             if sent == out.shape[1]:
                 out = widen(out, sent + 1)
@@ -332,7 +345,7 @@ def drive_many(block: Any, batch: Any, out: Any) -> tuple[int, Any, int]:
                 r[at + R_SLOT] = NONE
                 continue
             slot = fill(m, r, rx, at)
-            out, sent, found = probe_many(m, slot, bound, cur, out, sent)
+            out, sent, found = probe_many(m.w, slot, bound, cur, out, sent)
             if not sampling(m):
                 m.w[MATCHED] += found
             learn(m, r, rx, at, slot)

@@ -10,6 +10,8 @@ A range scan starts with the same two searches and then reads sequentially. Pair
 equal numbers do not slow removal.
 """
 
+from typing import Any
+
 from windrow.kernels.jit import inline, inner
 from windrow.kernels.layout import (
     B_COUNT,
@@ -24,7 +26,7 @@ from windrow.kernels.layout import (
     ORDERS_AT,
     X_USED,
 )
-from windrow.kernels.memory import Memory
+from windrow.kernels.memory import Memory, memory_of
 
 
 @inline
@@ -41,8 +43,9 @@ def used_at(m: Memory, ix: int) -> int:
 
 
 @inner
-def block_of(m: Memory, ix: int, number: int, slot: int) -> int:
+def block_of(words: Any, ix: int, number: int, slot: int) -> int:
     """The last place in the order whose first pair is not above (number, slot), or 0."""
+    m = memory_of(words)
     low, high = 0, m.w[used_at(m, ix)]
     while high - low > 1:
         mid = (low + high) >> 1
@@ -56,8 +59,9 @@ def block_of(m: Memory, ix: int, number: int, slot: int) -> int:
 
 
 @inner
-def place_in(m: Memory, at: int, number: int, slot: int) -> int:
+def place_in(words: Any, at: int, number: int, slot: int) -> int:
     """The first place in a block that is not below (number, slot)."""
+    m = memory_of(words)
     low, high = 0, m.w[at + B_COUNT]
     while low < high:
         mid = (low + high) >> 1
@@ -70,8 +74,9 @@ def place_in(m: Memory, at: int, number: int, slot: int) -> int:
 
 
 @inner
-def split(m: Memory, ix: int, place: int) -> None:
+def split(words: Any, ix: int, place: int) -> None:
     """Move the upper half of a full block into a new block after it."""
+    m = memory_of(words)
     order = m.w[ORDERS_AT] + ix * m.w[BLOCK_CAP]
     used = m.w[used_at(m, ix)]
     fresh = m.w[order + used]
@@ -89,17 +94,18 @@ def split(m: Memory, ix: int, place: int) -> None:
 
 
 @inner
-def insert(m: Memory, ix: int, number: int, slot: int) -> None:
+def insert(words: Any, ix: int, number: int, slot: int) -> None:
     """Add a pair; the caller has made sure that one block is free."""
+    m = memory_of(words)
     if m.w[used_at(m, ix)] == 0:
         m.w[used_at(m, ix)] = 1
         m.w[block_at(m, ix, 0) + B_COUNT] = 0
-    place = block_of(m, ix, number, slot)
+    place = block_of(m.w, ix, number, slot)
     if m.w[block_at(m, ix, place) + B_COUNT] == BLOCK:
-        split(m, ix, place)
-        place = block_of(m, ix, number, slot)
+        split(m.w, ix, place)
+        place = block_of(m.w, ix, number, slot)
     at = block_at(m, ix, place)
-    here = place_in(m, at, number, slot)
+    here = place_in(m.w, at, number, slot)
     for k in range(m.w[at + B_COUNT], here, -1):
         m.w[at + B_NUMBER + k] = m.w[at + B_NUMBER + k - 1]
         m.w[at + B_SLOT + k] = m.w[at + B_SLOT + k - 1]
@@ -109,23 +115,25 @@ def insert(m: Memory, ix: int, number: int, slot: int) -> None:
 
 
 @inner
-def remove(m: Memory, ix: int, number: int, slot: int) -> None:
+def remove(words: Any, ix: int, number: int, slot: int) -> None:
     """Take a pair out that is there."""
-    place = block_of(m, ix, number, slot)
+    m = memory_of(words)
+    place = block_of(m.w, ix, number, slot)
     at = block_at(m, ix, place)
-    here = place_in(m, at, number, slot)
+    here = place_in(m.w, at, number, slot)
     left = m.w[at + B_COUNT] - 1
     m.w[at + B_COUNT] = left
     for k in range(here, left):
         m.w[at + B_NUMBER + k] = m.w[at + B_NUMBER + k + 1]
         m.w[at + B_SLOT + k] = m.w[at + B_SLOT + k + 1]
     if left == 0:
-        give_back(m, ix, place)
+        give_back(m.w, ix, place)
 
 
 @inner
-def give_back(m: Memory, ix: int, place: int) -> None:
+def give_back(words: Any, ix: int, place: int) -> None:
     """Move an empty block behind the used ones."""
+    m = memory_of(words)
     order = m.w[ORDERS_AT] + ix * m.w[BLOCK_CAP]
     block = m.w[order + place]
     m.w[used_at(m, ix)] -= 1
@@ -135,13 +143,14 @@ def give_back(m: Memory, ix: int, place: int) -> None:
 
 
 @inner
-def seek(m: Memory, ix: int, number: int) -> tuple[int, int]:
+def seek(words: Any, ix: int, number: int) -> tuple[int, int]:
     """Where a scan of numbers >= `number` starts: place in the order, place in the block."""
+    m = memory_of(words)
     if m.w[used_at(m, ix)] == 0:
         return 0, 0
-    place = block_of(m, ix, number, -1)
+    place = block_of(m.w, ix, number, -1)
     at = block_at(m, ix, place)
-    here = place_in(m, at, number, -1)
+    here = place_in(m.w, at, number, -1)
     if here == m.w[at + B_COUNT]:
         return place + 1, 0
     return place, here

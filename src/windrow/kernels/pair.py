@@ -54,7 +54,7 @@ from windrow.kernels.layout import (
     WARMTH,
     WATERMARK,
 )
-from windrow.kernels.memory import Memory, bare_floats, bare_ints, memory_of_pair
+from windrow.kernels.memory import Memory, bare_floats, bare_ints, memory_of, memory_of_pair
 from windrow.kernels.sample import sampling, tally
 from windrow.kernels.score import stream_of
 
@@ -69,7 +69,7 @@ def widen(out: Any, need: int) -> Any:
     return larger
 
 
-@inner
+@inline
 def all_fit(m: Memory, tick: int) -> bool:
     """Whether every resident lies in the window of a row that arrives at a tick."""
     left, right = stream_at(m, 0), stream_at(m, 1)
@@ -80,8 +80,9 @@ def all_fit(m: Memory, tick: int) -> bool:
 
 
 @inner
-def walk(m: Memory, slot: int, key: int, out: Any, sent: int) -> int:
+def walk(words: Any, slot: int, key: int, out: Any, sent: int) -> int:
     """Visit the partners of a row that lie in the window; how many. Emits behind what was sent, if emitting."""
+    m = memory_of(words)
     at, stream = slot_at(m, slot), stream_of(m, slot)
     time, row, other = m.w[at + TIME], m.w[at + ROW], 1 - stream
     emits, found = m.w[EMIT] != 0, 0
@@ -113,7 +114,7 @@ def probe_pair(m: Memory, r: Any, rx: Any, at: int, trusted: bool, alone: bool, 
     key = key_of(m, slot, 0)
     found = m.w[key_at(m, 0, key) + PER_STREAM * (1 - stream) + COUNT]
     if found > 0 and not trusted:
-        found = walk(m, slot, key, out, sent)
+        found = walk(m.w, slot, key, out, sent)
     if not sampling(m):
         m.w[MATCHED] += found
     learn(m, r, rx, at, slot)

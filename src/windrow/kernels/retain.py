@@ -7,6 +7,8 @@
 Invariant after `shed`: used <= cap for every pool, in rows and in bytes. Cost per row: O(log residents), amortised.
 """
 
+from typing import Any
+
 import numpy as np
 
 from windrow.kernels import directory, ordered, tournament
@@ -80,7 +82,7 @@ from windrow.kernels.layout import (
     X_FLOAT,
     X_STREAM,
 )
-from windrow.kernels.memory import Memory
+from windrow.kernels.memory import Memory, memory_of
 from windrow.kernels.score import (
     clock,
     group_score,
@@ -167,15 +169,15 @@ def admit(m: Memory, slot: int) -> None:
             chain_insert(m, record, stream, slot, link)
     for ix in range(m.indexes):
         if m.w[m.w[INDEXES_AT] + ix * INDEX_SIZE + X_STREAM] == stream:
-            ordered.insert(m, ix, index_number(m, ix, slot), slot)
+            ordered.insert(m.w, ix, index_number(m, ix, slot), slot)
     charge(m, stream, 1, m.w[slot_at(m, slot) + COST] >> STREAM_BITS, opened * m.w[KEY_BYTES])
     if m.rule == RAND:
         dense_add(m, m.w[stream_at(m, stream) + POOL], slot)
     elif ranked(m):
         if m.by_row:
-            touch_row(m, slot, False)
+            touch_row(m.w, slot, False)
         elif m.w[link_at(m, slot, 0) + LINK_OLDER] < 0:
-            touch_group(m, key_of(m, slot, 0), stream)
+            touch_group(m.w, key_of(m, slot, 0), stream)
 
 
 @inline
@@ -210,28 +212,28 @@ def unlink_keys(m: Memory, slot: int, stream: int) -> int:
         was_head = m.w[link_at(m, slot, link) + LINK_OLDER] < 0
         chain_remove(m, record, stream, slot, link)
         if by_group and was_head:
-            touch_group(m, key, stream)
+            touch_group(m.w, key, stream)
         closed += unused(m, d, key, stream)
         if m.w[record + PER_STREAM * stream + COUNT] == 0:
             close_key(m, d, key)
     return closed
 
 
-@inner
+@inline
 def drop(m: Memory, slot: int, reason: int) -> None:
     """Take a resident out of every structure; `reason` is EXPIRED or SHED."""
     stream = stream_of(m, slot)
     m.w[stream_at(m, stream) + reason] += 1
     if m.rule == LIFE_EXPECTED:
         score = m.x[slot_at(m, slot) + m.w[SCORE_OFF]] if m.by_row else group_score(m, key_of(m, slot, 0), stream)
-        life_learn(m, stream, score / m.x[WEIGHT], held(m, slot))
+        life_learn(m.w, stream, score / m.x[WEIGHT], held(m, slot))
     age_remove(m, stream, slot)
     for ix in range(m.indexes):
         if m.w[m.w[INDEXES_AT] + ix * INDEX_SIZE + X_STREAM] == stream:
-            ordered.remove(m, ix, index_number(m, ix, slot), slot)
+            ordered.remove(m.w, ix, index_number(m, ix, slot), slot)
     closed = unlink_keys(m, slot, stream)
     if m.by_row and ranked(m):
-        touch_row(m, slot, True)
+        touch_row(m.w, slot, True)
     charge(m, stream, -1, -(m.w[slot_at(m, slot) + COST] >> STREAM_BITS), -closed * m.w[KEY_BYTES])
     if m.rule == RAND:
         dense_remove(m, m.w[stream_at(m, stream) + POOL], slot)
@@ -239,8 +241,9 @@ def drop(m: Memory, slot: int, reason: int) -> None:
 
 
 @inner
-def let_go(m: Memory, slot: int) -> None:
+def let_go(words: Any, slot: int) -> None:
     """Forget a row that was probed but never admitted."""
+    m = memory_of(words)
     stream = stream_of(m, slot)
     for link in range(m.links):
         d = m.w[m.classes_at + stream * m.links + link]
@@ -250,10 +253,11 @@ def let_go(m: Memory, slot: int) -> None:
 
 
 @inner
-def turn_away(m: Memory, slot: int) -> None:
+def turn_away(words: Any, slot: int) -> None:
     """Shed a row that was probed but never admitted."""
+    m = memory_of(words)
     m.w[stream_at(m, stream_of(m, slot)) + SHED] += 1
-    let_go(m, slot)
+    let_go(m.w, slot)
 
 
 @inline
@@ -281,7 +285,7 @@ def move_watermark(m: Memory) -> None:
         m.w[WATERMARK] = least
 
 
-@inner
+@inline
 def expire(m: Memory, stream: int) -> None:
     """Drop the residents of a stream whose window has passed."""
     mine, mark = stream_at(m, stream), m.w[WATERMARK]
@@ -322,7 +326,7 @@ def any_over(m: Memory) -> bool:
     return False
 
 
-@inner
+@inline
 def oldest(m: Memory, pool: int) -> int:
     """The resident of a pool with the least (time, sequence number)."""
     best, best_time, best_seq = -1, 0, 0
@@ -336,7 +340,7 @@ def oldest(m: Memory, pool: int) -> int:
     return best
 
 
-@inner
+@inline
 def lowest(m: Memory, pool: int) -> int:
     """The resident with the lowest priority."""
     leaf = tournament.winner(m, pool)
@@ -344,9 +348,9 @@ def lowest(m: Memory, pool: int) -> int:
         return oldest(m, pool)  # no leaf holds anybody: cannot be, but a loop without end would be worse
     if m.by_row:
         for _ in range(4):  # what has gained since it was scored gets a second look
-            if row_score(m, leaf) == m.x[slot_at(m, leaf) + m.w[SCORE_OFF]]:
+            if row_score(m.w, leaf) == m.x[slot_at(m, leaf) + m.w[SCORE_OFF]]:
                 break
-            touch_row(m, leaf, False)
+            touch_row(m.w, leaf, False)
             leaf = tournament.winner(m, pool)
         return leaf
     width = m.w[m.pools_at + pool * POOL_SIZE + WIDTH]
@@ -357,7 +361,7 @@ def lowest(m: Memory, pool: int) -> int:
     return -1
 
 
-@inner
+@inline
 def victim(m: Memory, pool: int) -> int:
     """Whom the rule sheds next."""
     if m.rule == RAND:
@@ -381,14 +385,14 @@ def ending(m: Memory, pool: int) -> int:
     return NONE
 
 
-@inner
+@inline
 def shed(m: Memory) -> None:
     """Bring every pool inside its cap, then note the peaks."""
     rows, cost = 0, 0
     for pool in range(m.pools):
         if over(m, pool):
             if ranked(m):
-                tournament.advance(m, pool, clock(m))
+                tournament.advance(m.w, pool, clock(m))
             while over(m, pool):
                 slot = ending(m, pool)  # what its window has almost left goes before what the rule would choose
                 drop(m, slot if slot >= 0 else victim(m, pool), SHED)

@@ -9,6 +9,8 @@ leaf is (key, stream) and its oldest row stands for it. Otherwise each row is a 
 it arrives and looked at again when it is about to be shed. RAND and FIFO need no priorities.
 """
 
+from typing import Any
+
 import numpy as np
 
 from windrow.kernels import tournament
@@ -69,7 +71,7 @@ from windrow.kernels.layout import (
     WEIGHT,
     WIDTH,
 )
-from windrow.kernels.memory import Memory
+from windrow.kernels.memory import Memory, memory_of
 
 HIGHEST = 1e150  # scores are cut here, so that a score times a clock stays finite
 
@@ -129,8 +131,9 @@ def group_score(m: Memory, key: int, stream: int) -> float:
 
 
 @inner
-def with_keys(m: Memory, d: int, key: int, stream: int, chance: float, value: float) -> tuple[float, float]:
+def with_keys(words: Any, d: int, key: int, stream: int, chance: float, value: float) -> tuple[float, float]:
     """A row's chance of partners and the output value to expect, after the partners through one directory."""
+    m = memory_of(words)
     record = key_at(m, d, key)
     for other in range(m.streams):
         if other == stream or m.w[m.w[POSITION_AT] + other * m.dirs + d] == NONE:
@@ -146,8 +149,9 @@ def with_keys(m: Memory, d: int, key: int, stream: int, chance: float, value: fl
 
 
 @inner
-def partner_range(m: Memory, pred: int, slot: int, left_side: bool, dim: int) -> tuple[float, float]:
+def partner_range(words: Any, pred: int, slot: int, left_side: bool, dim: int) -> tuple[float, float]:
     """The range of numbers on the other side that a resident would match."""
+    m = memory_of(words)
     column = m.w[pred + P_LEFT_COL] if left_side else m.w[pred + P_RIGHT_COL]
     at = slot_at(m, slot) + m.vals_off + column + dim
     number = m.x[at] if m.w[pred + P_FLOAT] else float(m.w[at])
@@ -165,8 +169,9 @@ def partner_range(m: Memory, pred: int, slot: int, left_side: bool, dim: int) ->
 
 
 @inner
-def range_factor(m: Memory, slot: int, stream: int) -> float:
+def range_factor(words: Any, slot: int, stream: int) -> float:
     """A row's chance of partners through its band, distance and comparison predicates."""
+    m = memory_of(words)
     factor = 1.0
     for k in range(m.preds):
         pred = m.w[PREDS_AT] + k * PRED_SIZE
@@ -178,14 +183,15 @@ def range_factor(m: Memory, slot: int, stream: int) -> float:
         for dim in range(m.w[pred + P_DIMS]):
             hist = m.w[m.w[HIST_OF_AT] + other * m.vals + column + dim]
             if hist >= 0:
-                low, high = partner_range(m, pred, slot, left_side, dim)
-                factor *= hist_share(m, m.w[HISTS_AT] + hist * HIST_SIZE, low, high)
+                low, high = partner_range(m.w, pred, slot, left_side, dim)
+                factor *= hist_share(m.w, m.w[HISTS_AT] + hist * HIST_SIZE, low, high)
     return factor
 
 
 @inner
-def row_score(m: Memory, slot: int) -> float:
+def row_score(words: Any, slot: int) -> float:
     """A resident's chance of partners over its keys and ranges, weighted by the output value to expect."""
+    m = memory_of(words)
     stream = stream_of(m, slot)
     chance, value = 1.0, 1.0
     if m.valued:
@@ -193,10 +199,10 @@ def row_score(m: Memory, slot: int) -> float:
     for link in range(m.links):
         d = m.w[m.classes_at + stream * m.links + link]
         if d >= 0:
-            chance, value = with_keys(m, d, key_of(m, slot, link), stream, chance, value)
+            chance, value = with_keys(m.w, d, key_of(m, slot, link), stream, chance, value)
     score = value if m.valued else chance
     if m.hists > 0:
-        score *= range_factor(m, slot, stream)
+        score *= range_factor(m.w, slot, stream)
     return score
 
 
@@ -214,7 +220,7 @@ def set_leaf(m: Memory, leaf: int, slot: int, score: float) -> None:
     m.x[leaf + TURN] = -np.inf
     if m.rule == LIFE_EXPECTED:
         whole = ends - clock(m) + held(m, slot)
-        m.x[leaf + TURN] = ends - life_expected(m, stream_of(m, slot), score / m.x[WEIGHT], whole)
+        m.x[leaf + TURN] = ends - life_expected(m.w, stream_of(m, slot), score / m.x[WEIGHT], whole)
 
 
 @inline
@@ -225,8 +231,9 @@ def group_leaf(m: Memory, key: int, stream: int) -> int:
 
 
 @inner
-def touch_group(m: Memory, key: int, stream: int) -> None:
+def touch_group(words: Any, key: int, stream: int) -> None:
     """Bring the leaf of a key and stream up to date after its chain or its frequencies changed."""
+    m = memory_of(words)
     pool = m.w[stream_at(m, stream) + POOL]
     leaf = group_leaf(m, key, stream)
     at = tournament.leaf_at(m, pool, leaf)
@@ -244,41 +251,44 @@ def touch_group(m: Memory, key: int, stream: int) -> None:
 
 
 @inner
-def touch_row(m: Memory, slot: int, gone: bool) -> None:
+def touch_row(words: Any, slot: int, gone: bool) -> None:
     """Bring a resident's own leaf up to date."""
+    m = memory_of(words)
     pool = m.w[stream_at(m, stream_of(m, slot)) + POOL]
     at = tournament.leaf_at(m, pool, slot)
     if gone:
         tournament.clear(m, at)
     else:
-        score = row_score(m, slot)
+        score = row_score(m.w, slot)
         m.x[slot_at(m, slot) + m.w[SCORE_OFF]] = score
         set_leaf(m, at, slot, score)
     tournament.update(m, pool, slot, clock(m))
 
 
 @inner
-def touch_all(m: Memory) -> None:
+def touch_all(words: Any) -> None:
     """Compute every leaf anew and rebuild the tournaments."""
+    m = memory_of(words)
     if not ranked(m):
         return
     for pool in range(m.pools):
         for leaf in range(m.leaves):
             tournament.clear(m, tournament.leaf_at(m, pool, leaf))
     for stream in range(m.streams):
-        fill_leaves(m, stream)
+        fill_leaves(m.w, stream)
     for pool in range(m.pools):
-        tournament.rebuild(m, pool, clock(m))
+        tournament.rebuild(m.w, pool, clock(m))
 
 
 @inner
-def fill_leaves(m: Memory, stream: int) -> None:
+def fill_leaves(words: Any, stream: int) -> None:
     """Write the leaves of one stream's residents, without repairing the tournament."""
+    m = memory_of(words)
     pool = m.w[stream_at(m, stream) + POOL]
     slot = m.w[stream_at(m, stream) + OLDEST]
     while slot >= 0:
         if m.by_row:
-            score = row_score(m, slot)
+            score = row_score(m.w, slot)
             m.x[slot_at(m, slot) + m.w[SCORE_OFF]] = score
             set_leaf(m, tournament.leaf_at(m, pool, slot), slot, score)
         else:

@@ -12,6 +12,8 @@ loses, so that the later one is worth more. Node 1 is the root; leaf i is node L
 what its winner won with, so that a path is repaired with one read per level.
 """
 
+from typing import Any
+
 import numpy as np
 
 from windrow.kernels.jit import inline, inner
@@ -23,7 +25,7 @@ from windrow.kernels.layout import (
     TURN,
     WIN,
 )
-from windrow.kernels.memory import Memory
+from windrow.kernels.memory import Memory, memory_of
 
 
 @inline
@@ -69,12 +71,18 @@ def crossing(m: Memory, low: int, high: int, clock: float) -> float:
     return until
 
 
-@inner
+@inline
+def loses(m: Memory, at: int, p_at: float, other: int, p_other: float) -> bool:
+    """Whether the leaf or node at a place has the lower priority of two, the earlier arrival where they are equal."""
+    return p_at < p_other or (p_at == p_other and m.w[at + TIE] < m.w[other + TIE])
+
+
+@inline
 def settle(m: Memory, pool: int, node: int, clock: float) -> bool:
-    """Decide one inner node again; whether anything about it changed."""
+    """Decide one inner node again; whether anything about it changed that its parent has to know."""
     at, left, right = node_at(m, pool, node), node_at(m, pool, 2 * node), node_at(m, pool, 2 * node + 1)
     p_left, p_right = priority(m, left, clock), priority(m, right, clock)
-    swap = p_right < p_left or (p_right == p_left and m.w[right + TIE] < m.w[left + TIE])
+    swap = loses(m, right, p_right, left, p_left)
     low, high = (right, left) if swap else (left, right)
     changed = m.w[at + WIN] != m.w[low + WIN]
     m.w[at + WIN], m.x[at + BASE], m.w[at + TIE] = m.w[low + WIN], m.x[low + BASE], m.w[low + TIE]
@@ -82,8 +90,7 @@ def settle(m: Memory, pool: int, node: int, clock: float) -> bool:
         return changed
     m.x[at + SLOPE], m.x[at + TURN] = m.x[low + SLOPE], m.x[low + TURN]
     until = crossing(m, low, high, clock)
-    if 2 * node < m.leaves:
-        until = min(until, m.x[left + FAIL], m.x[right + FAIL])
+    until = min(until, m.x[left + FAIL], m.x[right + FAIL])
     # a limit that is too early costs one more look, so only an earlier one has to be told upwards
     known = m.x[at + FAIL]
     if changed or until < known or known <= clock:
@@ -112,37 +119,55 @@ def update(m: Memory, pool: int, leaf: int, clock: float) -> None:
         m.w[at + WIN], m.x[at + BASE], m.w[at + TIE] = best, base, tie
 
 
-@inner
+@inline
 def update_drifting(m: Memory, pool: int, leaf: int, clock: float) -> None:
-    """The same where nodes also say until when they stand."""
-    node = (m.leaves + leaf) >> 1
-    while node >= 1:
-        if not settle(m, pool, node, clock) and m.w[node_at(m, pool, node) + WIN] != leaf:
-            break
+    """The same where nodes also say until when they stand: the line that wins so far is carried upwards."""
+    node = m.leaves + leaf
+    at = node_at(m, pool, node)
+    best, lowest, fails = leaf, priority(m, at, clock), np.inf
+    while node > 1:
+        rival = node_at(m, pool, node ^ 1)
+        other, winner_at, loser_at = priority(m, rival, clock), at, rival
+        fails = min(fails, m.x[rival + FAIL])
+        if loses(m, rival, other, at, lowest):
+            best, lowest, winner_at, loser_at = m.w[rival + WIN], other, rival, at
+        until = min(fails, crossing(m, winner_at, loser_at, clock))
         node >>= 1
+        at = node_at(m, pool, node)
+        known, changed = m.x[at + FAIL], m.w[at + WIN] != best
+        # a limit that is too early costs one more look, so only an earlier one has to be told upwards
+        stands = not changed and until >= known > clock
+        if stands and best != leaf:
+            break
+        for word in range(FAIL):
+            m.w[at + word] = m.w[winner_at + word]
+        if not stands:
+            m.x[at + FAIL] = until
+        fails = m.x[at + FAIL]
+
+
+@inline
+def due(m: Memory, pool: int, node: int, clock: float) -> bool:
+    """Whether the winner of a node may have changed by now (never of a leaf)."""
+    return m.x[node_at(m, pool, node) + FAIL] <= clock
 
 
 @inner
-def advance(m: Memory, pool: int, clock: float) -> None:
-    """Move the clock: decide anew, from the bottom up, the nodes whose time has come."""
-    if m.drifting == 0 or m.x[node_at(m, pool, 1) + FAIL] > clock:
+def advance(words: Any, pool: int, clock: float) -> None:
+    """Move the clock: decide anew, children before parents, the nodes whose time has come."""
+    m = memory_of(words)
+    if m.drifting == 0 or not due(m, pool, 1, clock):
         return
-    stack = np.empty(128, np.int64)
-    stack[0] = 2
-    top = 1
-    while top > 0:
-        top -= 1
-        node, ready = stack[top] >> 1, stack[top] & 1
-        if ready == 1:
+    node, came_from = 1, 0
+    while node >= 1:
+        left, right = 2 * node, 2 * node + 1
+        if came_from < left and due(m, pool, left, clock):
+            node, came_from = left, 0
+        elif came_from < right and due(m, pool, right, clock):
+            node, came_from = right, 0
+        else:
             settle(m, pool, node, clock)
-            continue
-        stack[top] = 2 * node + 1
-        top += 1
-        if 2 * node < m.leaves:
-            for child in (2 * node, 2 * node + 1):
-                if m.x[node_at(m, pool, child) + FAIL] <= clock:
-                    stack[top] = 2 * child
-                    top += 1
+            node, came_from = node >> 1, node
 
 
 @inline
@@ -156,9 +181,12 @@ def clear(m: Memory, at: int) -> None:
 
 
 @inner
-def rebuild(m: Memory, pool: int, clock: float) -> None:
+def rebuild(words: Any, pool: int, clock: float) -> None:
     """Decide every node, after growth, restore, or a change that touches all leaves."""
+    m = memory_of(words)
     for leaf in range(m.leaves):
         m.w[leaf_at(m, pool, leaf) + WIN] = leaf
+        if m.drifting:
+            m.x[leaf_at(m, pool, leaf) + FAIL] = np.inf
     for node in range(m.leaves - 1, 0, -1):
         settle(m, pool, node, clock)

@@ -55,10 +55,10 @@ def rebuild(block: Any) -> None:
     """Fill the directories' tables and decide the tournaments, from the records."""
     m = memory_of(block)
     for d in range(m.dirs):
-        directory.refill(m, d)
+        directory.refill(m.w, d)
     if ranked(m):
         for pool in range(m.pools):
-            tournament.rebuild(m, pool, clock(m))
+            tournament.rebuild(m.w, pool, clock(m))
 
 
 @entry
@@ -67,7 +67,7 @@ def reconsider(block: Any) -> None:
     m = memory_of(block)
     move_watermark(m)
     expire_all(m)
-    touch_all(m)
+    touch_all(m.w)
     shed(m)
 
 
@@ -115,7 +115,7 @@ def learn_histogram(block: Any, hist: int, numbers: Any, weights: Any) -> None:
     """Count many values in one histogram."""
     m = memory_of(block)
     for k in range(numbers.shape[0]):
-        hist_learn(m, m.w[HISTS_AT] + hist * HIST_SIZE, numbers[k], weights[k])
+        hist_learn(m.w, m.w[HISTS_AT] + hist * HIST_SIZE, numbers[k], weights[k])
 
 
 @entry
