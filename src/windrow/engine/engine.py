@@ -7,6 +7,7 @@ has not happened. Between pushes the engine is its shard's block of words, the r
 counters; a snapshot is these, and nothing else.
 """
 
+import datetime as dt
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -16,6 +17,7 @@ import pyarrow as pa
 
 from windrow.engine import emit
 from windrow.engine.bind import Binding, bind
+from windrow.engine.departures import Departures
 from windrow.engine.intake import as_table, plain_schema
 from windrow.engine.metrics import Metrics, StreamMetrics
 from windrow.engine.oracle import oracle_table
@@ -26,6 +28,7 @@ from windrow.kernels.rows import still_there
 from windrow.quality.tracker import Recall, Tracker
 from windrow.spec import Memory, Query, Window
 from windrow.state import snapshot as snapshots
+from windrow.state.coding import ticks_of
 from windrow.state.payload import Payload
 from windrow.state.shard import Full, Shard
 from windrow.statistics import Oracle
@@ -39,6 +42,7 @@ class Engine:
         schemas: each stream's Arrow schema; taken from the first push if it brings every stream.
         count_only: count matches instead of producing them; residents have no payload.
         recall: estimate recall beside the join (only where memory is capped).
+        departures: keep the rows that are lost until `departed` asks for them; residents then hold all columns.
         oracle: whole tables by stream, for a policy with the statistic Oracle.
     """
 
@@ -49,15 +53,18 @@ class Engine:
         *,
         count_only: bool = False,
         recall: bool = True,
+        departures: bool = False,
         oracle: Mapping[str, Any] | None = None,
     ) -> None:
         self.query = query
         self.count_only = count_only
         self._track = recall
+        self._keeps_departures = departures and not count_only
         self._interrupted = False
         self._oracle = {name: as_table(table, name) for name, table in (oracle or {}).items()}
         self._binding: Binding | None = None
         self._shard: Shard | None = None
+        self._departures: Departures | None = None
         if query.memory is not None and isinstance(getattr(query.policy, "statistics", None), Oracle) and not oracle:
             raise SpecError(
                 f"policy {query.policy.name!r} with the statistic 'oracle' needs oracle= with the whole streams"
@@ -73,7 +80,13 @@ class Engine:
                 "or give schemas= to the engine"
             )
         plain = {name: plain_schema(schema) for name, schema in schemas.items()}
-        self._start(replace(bind(self.query, plain), keeps_payload=not self.count_only))
+        self._start(self._bind_to(plain))
+
+    def _bind_to(self, schemas: dict[str, pa.Schema]) -> Binding:
+        binding = replace(bind(self.query, schemas), keeps_payload=not self.count_only)
+        if self._keeps_departures:
+            binding = replace(binding, payload=tuple(tuple(schemas[name].names) for name in self.query.names))
+        return binding
 
     def _start(self, binding: Binding) -> None:
         """An empty shard for a bound query."""
@@ -86,6 +99,9 @@ class Engine:
             pa.schema([binding.schemas[binding.query.names[s]].field(c) for c in binding.payload[s]]) for s in streams
         ]
         self._payloads = [Payload(s, kept[s]) for s in streams]
+        if self._keeps_departures:
+            self._departures = Departures(kept)
+            self._shard.keep_gone()
         self._arrived = np.zeros((len(self.query.streams), 3), np.int64)  # arrived, late, ignored
         self._false = 0  # candidates of colliding codes
         self._tracker: Tracker | None = None
@@ -94,8 +110,11 @@ class Engine:
 
     # -- pushing ---------------------------------------------------------------------------------------------------
 
-    def push(self, batches: Mapping[str, Any]) -> pa.Table | None:
-        """Take rows of any of the streams; the matches that they complete (None when only counting)."""
+    def push(self, batches: Mapping[str, Any], watermark: dt.datetime | int | None = None) -> pa.Table | None:
+        """Take rows of any of the streams; the matches that they complete (None when only counting).
+
+        A watermark says that no row before it will come, in this push or later: rows that do are late.
+        """
         self._check(batches)
         first = self._binding is None
         if first:
@@ -103,14 +122,18 @@ class Engine:
         binding, shard = self._bound()
         try:
             inputs = tables(binding, batches)
-            watermark = int(shard.words[at.WATERMARK])
-            rows = [rows_of(binding, s, t, watermark, int(self._arrived[s, 0])) for s, t in enumerate(inputs)]
+            mark = int(shard.words[at.WATERMARK])
+            if watermark is not None:
+                mark = max(mark, ticks_of(watermark, binding.domain, "push: watermark"))
+            rows = [rows_of(binding, s, t, mark, int(self._arrived[s, 0])) for s, t in enumerate(inputs)]
         except WindrowError:
             if first:  # a push that is refused has not happened: it does not fix the schemas either
                 self._binding = self._shard = None
             raise
         packed = Packed(binding, rows, [payload.rows for payload in self._payloads])
         self._interrupted = True
+        if watermark is not None:
+            self._raise_watermark(mark)
         found = self._run(binding, shard, packed, rows)
         self._count(rows)
         self._keep(shard, packed, rows)
@@ -118,6 +141,26 @@ class Engine:
             self._tracker.settle(shard.matched - self._false, len(packed.order))
         self._interrupted = False
         return None if self.count_only else found
+
+    def _raise_watermark(self, mark: int) -> None:
+        self._bound()[1].raise_watermark(mark)
+        if self._tracker is not None:
+            self._tracker.shard.raise_watermark(mark)
+
+    @property
+    def watermark(self) -> int | None:
+        """The least time that a row may still bring, in units of the time columns; None before any is known."""
+        if self._shard is None or self._shard.words[at.WATERMARK] == at.LOW:
+            return None
+        return int(self._shard.words[at.WATERMARK])
+
+    def departed(self) -> dict[str, pa.Table]:
+        """The rows of each stream that were lost since the last call, with why and when (see departures.py)."""
+        if not self._keeps_departures:
+            raise WindrowError("departed: make the engine with departures=True to keep the rows that are lost")
+        if self._departures is None:
+            return {}
+        return dict(zip(self.query.names, self._departures.take(), strict=True))
 
     def _check(self, batches: Mapping[str, Any]) -> None:
         """Refuse what is not a push, and any push after one that was interrupted."""
@@ -137,6 +180,7 @@ class Engine:
     def _run(self, binding: Binding, shard: Shard, packed: Packed, rows: list[Rows]) -> pa.Table:
         """Drive the shard through the packed rows and gather the matches."""
         before = shard.words.copy() if binding.plan.fail_when_full else None
+        clock, seq = int(shard.words[at.CLOCK]), int(shard.words[at.SEQ])
         payloads = [p.table(r.table.select(p.schema.names)) for p, r in zip(self._payloads, rows, strict=True)]
         pieces: list[pa.Table] = []
         try:
@@ -155,6 +199,12 @@ class Engine:
                 f"the join needs more than its memory of {binding.query.memory}: nothing of this push was taken; "
                 "raise memory, or let on_full='shed' choose what to lose"
             ) from None
+        if self._departures is not None:
+            self._departures.add_late(rows, clock, seq)
+            self._departures.add_shed(shard.gone(), payloads)
+            if shard.stream_counter(at.SHED).any():
+                bases = [payload.rows for payload in self._payloads]
+                self._departures.add_disordered(rows, packed, bases, clock, seq)
         return pa.concat_tables(pieces) if pieces else emit.schema(binding).empty_table()
 
     def _count(self, rows: list[Rows]) -> None:
@@ -200,6 +250,8 @@ class Engine:
             binding = self._binding.rebound(query)
             shard = self._changed(binding)
             self._binding, self._shard = binding, shard
+            if self._departures is not None:
+                self._departures.add_shed(shard.gone(), [payload.table() for payload in self._payloads])
             for s, payload in enumerate(self._payloads):
                 payload.tidy(shard.words, int(shard.stream_counter(at.ROWS)[s]))
         self.query = query
@@ -259,10 +311,13 @@ class Engine:
     def snapshot(self) -> bytes:
         """The whole state as bytes."""
         self._check({})
+        if self._departures is not None and self._departures.pending:
+            raise WindrowError("snapshot: rows that were lost are waiting to be asked for: call departed() first")
         header: dict[str, Any] = {
             "query": self.query.to_json(),
             "count_only": self.count_only,
             "recall": self._track,
+            "departures": self._keeps_departures,
             "bound": self._binding is not None,
         }
         if self._binding is None:
@@ -293,6 +348,7 @@ class Engine:
             raise SnapshotError("the snapshot is of another query: restore it without query=, or start anew")
         engine = cls.__new__(cls)
         engine.query, engine.count_only, engine._track = saved, header["count_only"], header["recall"]
+        engine._keeps_departures, engine._departures = header["departures"], None
         engine._oracle, engine._binding, engine._shard = {}, None, None
         engine._interrupted = False
         if header["bound"]:
@@ -304,7 +360,7 @@ class Engine:
     def _fill(self, header: dict[str, Any], parts: list[pa.Buffer]) -> None:
         """Take over the state of a snapshot."""
         schemas = {name: snapshots.table_of(parts.pop(0)).schema for name in self.query.names}
-        self._start(replace(bind(self.query, schemas), keeps_payload=not self.count_only))
+        self._start(self._bind_to(schemas))
         _, shard = self._bound()
         shard.hold(snapshots.words_of(parts.pop(0)))
         for payload, chunks in zip(self._payloads, header["chunks"], strict=True):

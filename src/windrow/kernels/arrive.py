@@ -25,10 +25,12 @@ from windrow.kernels.layout import (
     COST,
     DIR_SIZE,
     DONE,
+    DRAIN,
     FAIL_WHEN_FULL,
     FREE_COUNT,
     FULL,
     GAIN_OFF,
+    GONE_COUNT,
     GROUP_LIMIT,
     GROW_BLOCKS,
     GROW_KEYS,
@@ -114,7 +116,7 @@ def group_end(m: Memory, r: Any, start: int, rows: int) -> int:
 def room(m: Memory, rows: int) -> int:
     """DONE when a group of rows will fit the block, or what has to grow first."""
     if m.w[FREE_COUNT] + m.w[SLOT_CAP] - m.w[TOP] < rows:
-        return GROW_SLOTS
+        return DRAIN if m.w[GONE_COUNT] > 0 else GROW_SLOTS
     for d in range(m.dirs):
         ctl = m.dirs_at + d * DIR_SIZE
         if m.w[ctl + KEY_IDLE] > m.w[IDLE_LIMIT]:
@@ -283,7 +285,7 @@ def hopeless(m: Memory, slot: int) -> bool:
 def settle_row(m: Memory, r: Any, at: int, slot: int, alone: bool) -> None:
     """Admit a probed row, or turn it away: too large, or the first to be shed and not met again before."""
     if r[at + R_LIVE] == PROBE_ONLY:
-        let_go(m.w, slot)
+        let_go(m.w, slot, False)
         r[at + R_SLOT] = NONE
         return
     if too_large(m, slot) or (alone and hopeless(m, slot)):

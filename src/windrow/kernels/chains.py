@@ -7,9 +7,12 @@ stream's last row went in (age), so a batch that is sorted costs one merge step 
 
 from windrow.kernels.jit import inline
 from windrow.kernels.layout import (
+    CLOCK,
     COUNT,
     FREE,
     FREE_COUNT,
+    GONE,
+    GONE_COUNT,
     HEAD,
     HINT,
     KEY,
@@ -25,6 +28,7 @@ from windrow.kernels.layout import (
     OLDEST,
     PER_STREAM,
     ROW,
+    SEQ,
     STREAM_SIZE,
     TAIL,
     TIME,
@@ -72,6 +76,17 @@ def free_slot(m: Memory, slot: int) -> None:
     m.w[at + OLDER] = m.w[FREE]
     m.w[FREE] = slot
     m.w[FREE_COUNT] += 1
+
+
+@inline
+def set_aside(m: Memory, slot: int) -> None:
+    """Keep the slot of a row that was shed until its owner has asked for it: in order of departure, with the moment."""
+    at = slot_at(m, slot)
+    m.w[at + TIME] = m.w[CLOCK]
+    m.w[at + NEWER] = m.w[SEQ]
+    m.w[at + OLDER] = m.w[GONE]
+    m.w[GONE] = slot
+    m.w[GONE_COUNT] += 1
 
 
 @inline

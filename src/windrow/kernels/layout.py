@@ -34,11 +34,11 @@ HIGH = 2**62
 _next = count()
 # what changes with every row
 SEQ, MATCHED, RANDOM, CLOCK, WATERMARK, CURSOR, ARRIVALS = (next(_next) for _ in range(7))
-PEAK_ROWS, PEAK_BYTES, FREE, FREE_COUNT, TOP, ROUTED, WARMTH = (next(_next) for _ in range(7))
+PEAK_ROWS, PEAK_BYTES, FREE, FREE_COUNT, TOP, ROUTED, WARMTH, GONE, GONE_COUNT = (next(_next) for _ in range(9))
 WEIGHT, VALUE = (next(_next) for _ in range(2))  # floats
 # switches
 RULE, BY_ROW, STATISTIC, KEEP_IDLE, EMIT, FAIL_WHEN_FULL, HAS_VALUE, VALUE_SUM = (next(_next) for _ in range(8))
-SEED, KEY_BYTES, IDLE_LIMIT, DRIFTING = (next(_next) for _ in range(4))
+SEED, KEY_BYTES, IDLE_LIMIT, DRIFTING, KEEP_GONE = (next(_next) for _ in range(5))
 GROWTH, SAMPLE_SHARE, SAMPLE_WEIGHT = (next(_next) for _ in range(3))  # floats
 # sizes
 STREAMS, POOLS, DIRS, LINKS, VALS, PREDS, INDEXES, HISTS, SKETCH_DEPTH, SKETCH_WIDTH, ORACLE_ROWS = (
@@ -97,7 +97,9 @@ PROBE_ONLY = 2  # in R_LIVE: the row probes but is not stored
 # statistics
 STAT_NONE, STAT_ORACLE, STAT_RUNNING, STAT_SKETCH = range(4)
 # what a driver says when it comes back
-DONE, GROW_SLOTS, GROW_KEYS, GROW_BLOCKS, PRUNE, FULL, PAUSE = range(7)
+DONE, GROW_SLOTS, GROW_KEYS, GROW_BLOCKS, PRUNE, FULL, PAUSE, DRAIN = range(8)
+# what is known of a row that was shed
+G_STREAM, G_ROW, G_SEQ, G_CLOCK, GONE_SIZE = range(5)
 
 GROUP_LIMIT = 4096  # rows of one instant that arrive together, at most
 OUT_PAUSE = 1 << 20  # matches after which a driver comes back

@@ -20,6 +20,7 @@ from windrow.kernels.chains import (
     free_slot,
     key_of,
     link_at,
+    set_aside,
     slot_at,
     stream_at,
 )
@@ -44,6 +45,7 @@ from windrow.kernels.layout import (
     HIGH,
     INDEX_SIZE,
     INDEXES_AT,
+    KEEP_GONE,
     KEY_BYTES,
     KEY_IDLE,
     LAST_ROWS,
@@ -237,11 +239,14 @@ def drop(m: Memory, slot: int, reason: int) -> None:
     charge(m, stream, -1, -(m.w[slot_at(m, slot) + COST] >> STREAM_BITS), -closed * m.w[KEY_BYTES])
     if m.rule == RAND:
         dense_remove(m, m.w[stream_at(m, stream) + POOL], slot)
-    free_slot(m, slot)
+    if reason == SHED and m.w[KEEP_GONE]:
+        set_aside(m, slot)
+    else:
+        free_slot(m, slot)
 
 
 @inner
-def let_go(words: Any, slot: int) -> None:
+def let_go(words: Any, slot: int, is_shed: bool) -> None:
     """Forget a row that was probed but never admitted."""
     m = memory_of(words)
     stream = stream_of(m, slot)
@@ -249,7 +254,10 @@ def let_go(words: Any, slot: int) -> None:
         d = m.w[m.classes_at + stream * m.links + link]
         if d >= 0:
             close_key(m, d, key_of(m, slot, link))
-    free_slot(m, slot)
+    if is_shed and m.w[KEEP_GONE]:
+        set_aside(m, slot)
+    else:
+        free_slot(m, slot)
 
 
 @inner
@@ -257,7 +265,7 @@ def turn_away(words: Any, slot: int) -> None:
     """Shed a row that was probed but never admitted."""
     m = memory_of(words)
     m.w[stream_at(m, stream_of(m, slot)) + SHED] += 1
-    let_go(m.w, slot)
+    let_go(m.w, slot, True)
 
 
 @inline

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from windrow.kernels import directory, tournament
-from windrow.kernels.chains import key_of, link_at, slot_at, stream_at, take_slot
+from windrow.kernels.chains import free_slot, key_of, link_at, slot_at, stream_at, take_slot
 from windrow.kernels.directory import key_at
 from windrow.kernels.estimate import freq_at, hist_learn
 from windrow.kernels.jit import entry, inline, inner
@@ -18,7 +18,14 @@ from windrow.kernels.layout import (
     COUNT,
     DIR_SIZE,
     EXPIRED,
+    G_CLOCK,
+    G_ROW,
+    G_SEQ,
+    G_STREAM,
     GAIN_OFF,
+    GONE,
+    GONE_COUNT,
+    GONE_SIZE,
     HIST_SIZE,
     HISTS_AT,
     IDLE_LIMIT,
@@ -29,6 +36,7 @@ from windrow.kernels.layout import (
     MATCHED,
     NEWER,
     NONE,
+    OLDER,
     OLDEST,
     PEAK_BYTES,
     PEAK_ROWS,
@@ -38,6 +46,7 @@ from windrow.kernels.layout import (
     SEQ,
     SHED,
     STREAM_BITS,
+    STREAM_MASK,
     TIME,
     TOP,
     VALUE,
@@ -59,6 +68,15 @@ def rebuild(block: Any) -> None:
     if ranked(m):
         for pool in range(m.pools):
             tournament.rebuild(m.w, pool, clock(m))
+
+
+@entry
+def raise_watermark(block: Any, mark: int) -> None:
+    """Let no row before a time be waited for any longer."""
+    m = memory_of(block)
+    if mark > m.w[WATERMARK]:
+        m.w[WATERMARK] = mark
+        expire_all(m)
 
 
 @entry
@@ -116,6 +134,22 @@ def learn_histogram(block: Any, hist: int, numbers: Any, weights: Any) -> None:
     m = memory_of(block)
     for k in range(numbers.shape[0]):
         hist_learn(m.w, m.w[HISTS_AT] + hist * HIST_SIZE, numbers[k], weights[k])
+
+
+@entry
+def drain(block: Any) -> Any:
+    """The rows that were shed, in order of departure, [row, word]; their slots are free again."""
+    m = memory_of(block)
+    gone = np.empty((m.w[GONE_COUNT], GONE_SIZE), np.int64)
+    for k in range(gone.shape[0] - 1, -1, -1):
+        slot = m.w[GONE]
+        at = slot_at(m, slot)
+        gone[k, G_STREAM], gone[k, G_ROW] = m.w[at + COST] & STREAM_MASK, m.w[at + ROW]
+        gone[k, G_SEQ], gone[k, G_CLOCK] = m.w[at + NEWER], m.w[at + TIME]
+        m.w[GONE] = m.w[at + OLDER]
+        free_slot(m, slot)
+    m.w[GONE_COUNT] = 0
+    return gone
 
 
 @entry

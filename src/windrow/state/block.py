@@ -108,7 +108,7 @@ def start(plan: Plan, route: Route, emit: bool) -> np.ndarray:
     capacity = Capacity()
     words = lay_out(plan, capacity)
     floats = words.view(np.float64)
-    words[at.FREE] = NONE
+    words[at.FREE] = words[at.GONE] = NONE
     words[at.CLOCK] = words[at.WATERMARK] = LOW
     floats[at.WEIGHT] = 1.0
     floats[at.GROWTH] = plan.learning.growth

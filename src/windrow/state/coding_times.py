@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from windrow.errors import SpecError, TimeError
+from windrow.errors import InputError, SpecError, TimeError
 from windrow.state import columns as cols
 from windrow.state.coding_numbers import NANOSECONDS
 from windrow.state.coding_types import family, finest, value_type
@@ -108,6 +108,20 @@ def moment(since: str | int, domain: TimeDomain, where: str = "landmark") -> int
         )
     units_per_second = NANOSECONDS["s"] // NANOSECONDS[domain.unit]
     return _in_range(math.ceil(_seconds(since, domain, where) * units_per_second), since, where)
+
+
+def ticks_of(when: dt.datetime | int, domain: TimeDomain, where: str) -> int:
+    """A moment in units of the domain: an integer is one already, a datetime becomes one (rounded down)."""
+    if isinstance(when, int) and not isinstance(when, bool):
+        return when
+    if not isinstance(when, dt.datetime):
+        raise InputError(f"{where} must be a datetime or a whole number of the times' unit, got {when!r}")
+    if domain.unit == "steps":
+        raise InputError(f"{where}: times are whole numbers, so give one instead of {when!r}")
+    if (when.tzinfo is None) != (domain.tz is None):
+        raise InputError(f"{where}: {when!r} and the time columns must both have a time zone, or neither")
+    epoch = _EPOCH if when.tzinfo is None else _EPOCH.replace(tzinfo=dt.UTC)
+    return (when - epoch) // dt.timedelta(microseconds=1) * 1000 // NANOSECONDS[domain.unit]
 
 
 def _kind(type_: pa.DataType | None, name: str) -> str:

@@ -31,6 +31,7 @@ class Shard:
 
     def __init__(self, plan: Plan, emit: bool = True) -> None:
         self.plan = plan
+        self._gone: list[np.ndarray] = []
         self.hold(block.start(plan, route(plan), emit))
         upkeep.rebuild(self.words)
 
@@ -77,6 +78,22 @@ class Shard:
             self.grow(replace(now, blocks=_larger(now.blocks, more + 1, at.HIGH)))
         elif status == at.PRUNE:
             upkeep.forget_rarest(self.words)
+        elif status == at.DRAIN:
+            self._gone.append(upkeep.drain(self.words))
+
+    def keep_gone(self) -> None:
+        """Keep what is known of rows that are shed until `gone` asks for it."""
+        self.words[at.KEEP_GONE] = 1
+
+    def gone(self) -> np.ndarray:
+        """The rows that were shed since the last call, in order of departure, [row, word]."""
+        found = np.concatenate([*self._gone, upkeep.drain(self.words)])
+        self._gone.clear()
+        return found
+
+    def raise_watermark(self, mark: int) -> None:
+        """Let no row before a time be waited for any longer: what could only match such rows expires."""
+        upkeep.raise_watermark(self.words, mark)
 
     def grow(self, capacity: Capacity, oracle_rows: int | None = None) -> None:
         """Move into a block of another capacity."""
@@ -110,6 +127,7 @@ class Shard:
         """The same residents under a plan with another policy or other pools; and the new slot of each old one."""
         other = Shard(plan, emit=bool(self.words[at.EMIT]))
         other.grow(self.capacity)
+        other.words[at.KEEP_GONE] = self.words[at.KEEP_GONE]
         extra = plan.row_bytes() - self.plan.row_bytes()
         slots = upkeep.move_residents(self.words, other.words, extra)
         upkeep.reconsider(other.words)

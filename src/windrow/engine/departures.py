@@ -1,0 +1,83 @@
+"""Departures: the rows that were lost, with why and when, so that what they would have matched can be found later.
+
+    shed        left memory, or was never admitted, because memory was full
+    late        came behind the watermark and was not processed
+    disordered  was processed, but at a time that the clock had already passed. Nothing is lost with it; whoever
+                asks later which shed rows it met needs to know
+
+A shed row with clock c met every row of another stream with a time up to c, except disordered ones that came after
+it had left. Sequence numbers tell these apart: a row with number n came after a departure with number d if n >= d.
+"""
+
+from typing import Literal
+
+import numpy as np
+import pyarrow as pa
+
+from windrow.engine.prepare import Packed, Rows
+from windrow.kernels import layout as at
+
+Why = Literal["shed", "late", "disordered"]
+WHY, CLOCK, SEQ = "windrow_why", "windrow_clock", "windrow_seq"
+FIELDS = (pa.field(WHY, pa.string()), pa.field(CLOCK, pa.int64()), pa.field(SEQ, pa.int64()))
+
+
+class Departures:
+    """The rows of each stream that were lost since they were last asked for."""
+
+    def __init__(self, schemas: list[pa.Schema]) -> None:
+        self.schemas = [pa.schema([*schema, *FIELDS]) for schema in schemas]
+        self._pieces: list[list[pa.Table]] = [[] for _ in schemas]
+
+    @property
+    def pending(self) -> bool:
+        """Whether there are any."""
+        return any(self._pieces)
+
+    def take(self) -> list[pa.Table]:
+        """One table per stream: its columns, then why, clock and sequence number."""
+        both = zip(self.schemas, self._pieces, strict=True)
+        found = [pa.concat_tables([schema.empty_table(), *pieces]) for schema, pieces in both]
+        self._pieces = [[] for _ in self.schemas]
+        return found
+
+    def add_shed(self, gone: np.ndarray, payloads: list[pa.Table]) -> None:
+        """Rows that a shard has shed, [row, word], and the payloads that their rows point into."""
+        for stream, payload in enumerate(payloads):
+            mine = gone[gone[:, at.G_STREAM] == stream]
+            self._add(stream, payload, mine[:, at.G_ROW], "shed", mine[:, at.G_CLOCK], mine[:, at.G_SEQ])
+
+    def add_late(self, rows: list[Rows], clock: int, seq: int) -> None:
+        """Rows of a push that came too late."""
+        for stream, batch in enumerate(rows):
+            late = np.flatnonzero(~batch.counted)
+            self._add(stream, batch.table, late, "late", np.full(len(late), clock), np.full(len(late), seq))
+
+    def add_disordered(self, rows: list[Rows], packed: Packed, bases: list[int], clock: int, seq: int) -> None:
+        """Rows of a push that was taken when the clock and the sequence number stood at these."""
+        where = packed.order
+        live = packed.head[2][where] != 0
+        number = seq + np.cumsum(live) - 1
+        tick = packed.tick[where]
+        behind = live & ((tick <= clock) | _cut_off(tick))
+        for stream, batch in enumerate(rows):
+            mine = behind & (packed.stream[where] == stream)
+            chosen = packed.row[where[mine]] - bases[stream]
+            self._add(stream, batch.table, chosen, "disordered", tick[mine], number[mine])
+
+    def _add(
+        self, stream: int, table: pa.Table, rows: np.ndarray, why: Why, clock: np.ndarray, seq: np.ndarray
+    ) -> None:
+        if len(rows) == 0:
+            return
+        schema = self.schemas[stream]
+        columns = table.select(schema.names[: -len(FIELDS)]).take(pa.array(rows)).columns
+        facts = [pa.repeat(why, len(rows)), pa.array(clock, pa.int64()), pa.array(seq, pa.int64())]
+        self._pieces[stream].append(pa.Table.from_arrays([*columns, *facts], schema=schema))
+
+
+def _cut_off(tick: np.ndarray) -> np.ndarray:
+    """Rows of an instant with so many rows that they are taken in several groups: all but the first group."""
+    starts = np.flatnonzero(np.diff(tick, prepend=tick[:1] - 1))
+    sizes = np.diff(starts, append=len(tick))
+    return np.arange(len(tick)) - np.repeat(starts, sizes) >= at.GROUP_LIMIT
