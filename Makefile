@@ -65,7 +65,7 @@ endif
 	@echo "Setting up .venv with $$("$(PYTHON)" --version) (once; a minute or two) ..."
 	@$(if $(STALE),"$(PYTHON)" -m venv --clear .venv || { rm -rf .venv; \
 	  echo "$(PYTHON) cannot make a virtual environment; on Debian or Ubuntu: apt-get install python3-venv" >&2; exit 1; },:)
-	@$(BIN)/python -m pip install -qq --disable-pip-version-check --editable '.[test,dev,lab]'
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check --editable '.[test,dev,lab,spark]'
 	@touch $@
 
 # numba's disk cache of a kernel does not notice that a kernel it calls, in another file, has changed:

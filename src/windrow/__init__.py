@@ -7,9 +7,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from windrow import errors, policies, statistics
+    from windrow import errors, policies, spark, statistics
     from windrow.api import Result, join
     from windrow.engine import Engine, Metrics
+    from windrow.spark.repair import repair
     from windrow.spec import (
         Band,
         Compare,
@@ -29,6 +30,7 @@ __version__ = "0.1.0"
 _HOME = {
     **dict.fromkeys(("Result", "join"), "windrow.api"),
     **dict.fromkeys(("Engine", "Metrics"), "windrow.engine"),
+    "repair": "windrow.spark.repair",
     **dict.fromkeys(
         ("Band", "Compare", "Distance", "Equal", "Filter", "Memory", "Output", "Query", "Stream", "Value", "Window"),
         "windrow.spec",
@@ -53,6 +55,8 @@ __all__ = [
     "errors",
     "join",
     "policies",
+    "repair",
+    "spark",
     "statistics",
 ]
 
@@ -60,7 +64,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name in _HOME:
         return getattr(import_module(_HOME[name]), name)
-    if name in ("errors", "policies", "statistics"):
+    if name in ("errors", "policies", "spark", "statistics"):
         return import_module(f"windrow.{name}")
     raise AttributeError(f"module 'windrow' has no attribute {name!r}")
 

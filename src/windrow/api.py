@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -11,10 +10,11 @@ import pyarrow as pa
 
 from windrow.engine import Engine, Metrics
 from windrow.engine.intake import as_table
-from windrow.errors import MissingDependency
-from windrow.feed import exact_rows, feed
+from windrow.errors import InputError, MissingDependency
+from windrow.feed import engine_for, feed
 from windrow.policies import Policy
-from windrow.spec import DurationLike, Memory, Query, Value, WindowLike, pair_query
+from windrow.spark.frames import is_spark_frame
+from windrow.spec import DurationLike, Memory, Value, WindowLike, pair_query
 from windrow.spec.output import Selection
 
 
@@ -59,12 +59,18 @@ def join(
     on_full: Literal["shed", "fail"] = "shed",
     order: Literal["time", "arrival"] = "time",
     seed: int = 0,
+    patience: DurationLike | None = None,
     recall: bool = True,
-) -> Result:
-    """Join two tables as if they were streams: rows meet when they match and lie within each other's windows.
+    shards: int | None = None,
+    archive: str | None = None,
+) -> Any:
+    """Join two streams: rows meet when they match and lie within each other's windows.
+
+    Tables are joined here, as if they were streams, and give a `Result`. Spark DataFrames, streaming or batch, are
+    joined by Spark and give a DataFrame.
 
     Parameters:
-        left, right: Arrow tables, pandas or Polars data frames.
+        left, right: Arrow tables, pandas or Polars data frames; or two Spark DataFrames.
         on: a column that both have, a list of such, or predicates over "left.column" and "right.column".
         time: the event-time column (of each side, if they differ); None takes the row number as time.
         within: the window, as a duration or a Window; one for both sides or one for each.
@@ -72,7 +78,9 @@ def join(
             None for an exact join.
         policy: what to shed when the budget is full.
         lateness: how far rows may be out of order; rows later than that are counted and left out. Without it
-            the tables are sorted by time first.
+            the tables are sorted by time first. On Spark the delay of `withWatermark`, if that is declared.
+        patience: how far ahead a stream may run before a silent one is no longer waited for; None waits for ever.
+        shards, archive: on Spark only, see `windrow.spark.on_spark`.
 
     >>> left = pa.table({"user": [1, 2, 1], "ts": [0, 1, 5]})
     >>> right = pa.table({"user": [1, 1, 2], "ts": [2, 9, 3], "page": ["a", "b", "c"]})
@@ -84,25 +92,18 @@ def join(
     """
     query = pair_query(
         on, time, within, memory, policy, lateness=lateness, where=where, select=select, value=value,
-        on_full=on_full, order=order, patience=None, seed=seed,
+        on_full=on_full, order=order, patience=patience, seed=seed,
     )  # fmt: skip
+    if is_spark_frame(left) or is_spark_frame(right):
+        from windrow import spark
+
+        return spark.on_spark(query, {"left": left, "right": right}, shards=shards, archive=archive, recall=recall)
+    if shards is not None or archive is not None:
+        raise InputError("shards and archive are for Spark DataFrames: tables are joined in this process")
     tables = {"left": as_table(left, "left"), "right": as_table(right, "right")}
     engine = engine_for(query, tables, recall)
     pieces = list(run(engine, tables))
     return Result(pa.concat_tables(pieces), engine.metrics)
-
-
-def engine_for(query: Query, tables: Mapping[str, pa.Table], recall: bool = True) -> Engine:
-    """An engine for whole tables: shares of memory become rows, and oracles get what they need to know."""
-    if all(stream.lateness.amount == 0 for stream in query.streams):
-        query = query.with_(patience=0)  # the tables are fed in time order: no stream needs to be waited for
-    if query.memory is not None and query.memory.share is not None:
-        rows = max(1, math.ceil(query.memory.share * exact_rows(query, tables)))
-        split = dict(query.memory.split) if isinstance(query.memory.split, tuple) else query.memory.split is not None
-        query = query.with_(memory=Memory(max(rows, len(query.streams)), split=split or None))
-    schemas = {name: table.schema for name, table in tables.items()}
-    needs_oracle = getattr(getattr(query.policy, "statistics", None), "honest", True) is False
-    return Engine(query, schemas, recall=recall, oracle=tables if needs_oracle and query.memory else None)
 
 
 def run(

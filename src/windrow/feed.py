@@ -4,6 +4,7 @@ Where a lateness is declared, the order of the rows in the tables is their order
 follow the latest time seen so far. Without one the tables are sorted first, so that nothing can be late.
 """
 
+import math
 from collections.abc import Iterator, Mapping
 
 import numpy as np
@@ -11,7 +12,7 @@ import pyarrow as pa
 
 from windrow.engine import Engine
 from windrow.errors import UnknownColumn
-from windrow.spec import Query
+from windrow.spec import Memory, Query
 from windrow.state.coding import time_domain, times
 
 SLICE_ROWS = 1 << 18
@@ -78,3 +79,16 @@ def exact_rows(query: Query, tables: Mapping[str, pa.Table]) -> int:
     for batches in feed(query, tables):
         engine.push(batches)
     return engine.metrics.peak_rows
+
+
+def engine_for(query: Query, tables: Mapping[str, pa.Table], recall: bool = True) -> Engine:
+    """An engine for whole tables: shares of memory become rows, and oracles get what they need to know."""
+    if all(stream.lateness.amount == 0 for stream in query.streams):
+        query = query.with_(patience=0)  # the tables are fed in time order: no stream needs to be waited for
+    if query.memory is not None and query.memory.share is not None:
+        rows = max(1, math.ceil(query.memory.share * exact_rows(query, tables)))
+        split = dict(query.memory.split) if isinstance(query.memory.split, tuple) else query.memory.split is not None
+        query = query.with_(memory=Memory(max(rows, len(query.streams)), split=split or None))
+    schemas = {name: table.schema for name, table in tables.items()}
+    needs_oracle = getattr(getattr(query.policy, "statistics", None), "honest", True) is False
+    return Engine(query, schemas, recall=recall, oracle=tables if needs_oracle and query.memory else None)

@@ -156,7 +156,8 @@ def _measured(query: Query, side: str) -> set[str]:
 
 def _warm_up(query: Query, tables: dict[str, pa.Table]) -> None:
     """Join the first rows only, so that every kernel is there before the clock runs."""
-    from windrow.api import engine_for, run
+    from windrow.api import run
+    from windrow.feed import engine_for
 
     heads = {side: table.slice(0, HEAD_ROWS) for side, table in tables.items()}
     for _ in run(engine_for(query, heads), heads):
@@ -165,8 +166,8 @@ def _warm_up(query: Query, tables: dict[str, pa.Table]) -> None:
 
 def _join(query: Query, tables: dict[str, pa.Table], output: Path, recall: bool, errors: Any) -> Any:
     """Join, and write the matches as they come."""
-    from windrow.api import engine_for
     from windrow.cli.report import Summary
+    from windrow.feed import engine_for
 
     if query.memory is not None and query.memory.share is not None and errors.is_terminal:
         with errors.status("measuring what the exact join needs"):

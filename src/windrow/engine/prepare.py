@@ -102,16 +102,22 @@ def rows_of(binding: Binding, stream: int, table: pa.Table, watermark: int, firs
     )
 
 
+def codes_of(binding: Binding, stream: int, directory: int, table: pa.Table) -> tuple[np.ndarray, np.ndarray | None]:
+    """The codes of a stream's rows in one directory, and which rows have a key (None: all)."""
+    spec = binding.directories[directory]
+    names = spec.columns[stream]
+    where = [f"{binding.query.names[stream]}.{c}" for c in names]
+    code, valid = key_codes([table[c] for c in names], spec.types, where=where, mask=binding.code_mask)
+    return code.view(np.int64), valid
+
+
 def _codes(binding: Binding, stream: int, table: pa.Table) -> tuple[list[np.ndarray], np.ndarray]:
     codes, keep = [], np.ones(table.num_rows, np.bool_)
     for d in binding.plan.classes[stream]:
         if d < 0:
             continue
-        directory = binding.directories[d]
-        names = directory.columns[stream]
-        where = [f"{binding.query.names[stream]}.{c}" for c in names]
-        code, valid = key_codes([table[c] for c in names], directory.types, where=where, mask=binding.code_mask)
-        codes.append(code.view(np.int64))
+        code, valid = codes_of(binding, stream, int(d), table)
+        codes.append(code)
         if valid is not None:
             keep &= valid
     return codes, keep

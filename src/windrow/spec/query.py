@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
+from importlib import import_module
 from itertools import pairwise
 from typing import Any, Literal, Self
 
@@ -123,6 +124,10 @@ class Query(Record):
         old = self.stream(name)
         new = Stream(old.name, old.time, window, old.lateness, old.where)
         return self.with_(streams=tuple(new if stream is old else stream for stream in self.streams))
+
+    def on_spark(self, frames: Mapping[str, Any], **options: Any) -> Any:
+        """The matches over Spark DataFrames, one per stream, as a DataFrame: see `windrow.spark.on_spark`."""
+        return import_module("windrow.spark").on_spark(self, frames, **options)
 
     def to_dict(self) -> dict[str, Any]:
         order = None if self.probe_order is None else {name: list(rest) for name, rest in self.probe_order}

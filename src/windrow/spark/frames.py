@@ -1,0 +1,58 @@
+"""Spark DataFrames as streams: what they are, what their columns are in Arrow, what they say about lateness."""
+
+from typing import Any
+
+import pyarrow as pa
+
+from windrow.errors import DuplicateColumn, InputError, SpecError
+from windrow.spec import Query
+
+WATERMARK_DELAY = "spark.watermarkDelayMs"
+
+
+def is_spark_frame(data: Any) -> bool:
+    """Whether something is a DataFrame of Spark, classic or Connect; pyspark is not imported for it."""
+    return any(c.__name__ == "DataFrame" and c.__module__.startswith("pyspark.sql.") for c in type(data).__mro__)
+
+
+def check_frames(query: Query, frames: dict[str, Any]) -> None:
+    """Every stream of a query has one frame, all of one session and all streaming or none."""
+    for name in query.names:
+        if name not in frames:
+            raise InputError(f"no DataFrame is given for the stream {name!r}")
+        if not is_spark_frame(frames[name]):
+            raise InputError(f"stream {name!r} must be a Spark DataFrame, got {type(frames[name]).__name__}")
+    if unknown := [name for name in frames if name not in query.names]:
+        raise InputError(f"the query has no stream {unknown[0]!r}")
+    kinds = {name: bool(frames[name].isStreaming) for name in query.names}
+    if len(set(kinds.values())) > 1:
+        listed = ", ".join(f"{name} is {'streaming' if s else 'static'}" for name, s in kinds.items())
+        raise SpecError(f"all frames must be streaming, or none: {listed}")
+
+
+def arrow_schema(frame: Any, stream: str) -> pa.Schema:
+    """A frame's columns in Arrow, times in UTC; types that cannot travel to Python are refused here, at plan time."""
+    from pyspark.errors import PySparkException
+    from pyspark.sql.pandas.types import to_arrow_type
+
+    names = frame.columns
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise DuplicateColumn(f"stream {stream!r} has two columns called {twice[0]!r}: rename one of them")
+    fields = []
+    for field in frame.schema.fields:
+        try:
+            fields.append(pa.field(field.name, to_arrow_type(field.dataType, timezone="UTC")))
+        except (PySparkException, TypeError, ValueError) as error:
+            raise SpecError(
+                f"stream {stream!r}: column {field.name!r} has type {field.dataType.simpleString()}, which cannot be "
+                "sent to Python: cast it, or drop it before the join"
+            ) from error
+    return pa.schema(fields)
+
+
+def declared_lateness(frame: Any, column: str | None) -> int | None:
+    """The delay in milliseconds that `withWatermark` has declared on a frame's time column, if any."""
+    for field in frame.schema.fields:
+        if field.name == column and WATERMARK_DELAY in (field.metadata or {}):
+            return int(field.metadata[WATERMARK_DELAY])
+    return None

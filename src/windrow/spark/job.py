@@ -1,0 +1,69 @@
+"""A job: all that a Spark worker needs to know of a join. Frozen, small, and sent along with the functions."""
+
+import hashlib
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import pyarrow as pa
+
+from windrow.engine.bind import Binding, bind
+from windrow.engine.intake import plain_schema
+from windrow.errors import MemoryTooSmall, SpecError
+from windrow.spark.routing import Routing, routing_of
+from windrow.spec import Memory, Query
+
+LAYOUT = 1  # of blobs and state: raised when either changes
+
+
+@dataclass(frozen=True)
+class Job:
+    """One join on Spark: the query, the streams' schemas, how many shards, and where lost rows go."""
+
+    query: Query
+    schemas: tuple[pa.Schema, ...]
+    shards: int
+    recall: bool = True
+    archive: str | None = None
+
+    def schema(self, stream: str) -> pa.Schema:
+        """The schema of a stream."""
+        return self.schemas[self.query.names.index(stream)]
+
+    @property
+    def identity(self) -> str:
+        """What must stay the same for the life of a checkpoint, in a few letters."""
+        text = [str(LAYOUT), self.query.fingerprint(), str(self.shards), str(self.archive is not None)]
+        text += [schema.to_string(show_schema_metadata=False) for schema in self.schemas]
+        return hashlib.sha256("\n".join(text).encode()).hexdigest()[:24]
+
+    def shard_query(self, shard: int) -> Query:
+        """The query of one shard: its part of the memory, and random choices of its own."""
+        query = self.query.with_(seed=(self.query.seed * 1_000_003 + shard) % 2**62)
+        return query if query.memory is None else query.with_(memory=_part(query.memory, self.shards))
+
+
+def _part(memory: Memory, shards: int) -> Memory:
+    """One shard's part of a budget."""
+    if memory.share is not None:
+        return memory
+    limit = memory.rows if memory.rows is not None else memory.bytes
+    assert limit is not None
+    if limit < shards:
+        raise MemoryTooSmall(f"memory of {memory} is too little for {shards} shards: give more, or fewer shards")
+    return Memory.from_dict({**memory.to_dict(), "rows" if memory.rows is not None else "bytes": limit // shards})
+
+
+def planned(job: Job) -> tuple[Binding, Routing]:
+    """Check a job against its schemas, at plan time; how its rows are compared and routed."""
+    schemas = {name: plain_schema(schema) for name, schema in zip(job.query.names, job.schemas, strict=True)}
+    query = job.query if job.query.memory is None or job.query.memory.share is None else job.query.with_(memory=None)
+    binding = bind(replace(job, query=query).shard_query(0), schemas)
+    if job.archive is not None and job.query.order != "time":
+        raise SpecError("an archive needs order='time': what a shed row has met cannot be told in order of arrival")
+    return binding, routing_of(binding, job.shards)
+
+
+@lru_cache(maxsize=16)
+def known(job: Job) -> tuple[Binding, Routing]:
+    """The same, remembered in a worker."""
+    return planned(job)

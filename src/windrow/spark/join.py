@@ -1,0 +1,167 @@
+"""`windrow.join` on Spark DataFrames: the plan from frames to a frame of matches."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from functools import reduce
+from typing import Any
+
+import pyarrow as pa
+
+from windrow.engine import emit
+from windrow.engine.bind import bind
+from windrow.engine.intake import plain_schema
+from windrow.errors import SpecError
+from windrow.spark.archive import start_archive
+from windrow.spark.frames import arrow_schema, check_frames, declared_lateness
+from windrow.spark.job import Job, planned
+from windrow.spark.metrics import observed
+from windrow.spark.operator import RESULT, STATE, Operator
+from windrow.spark.pack import PACKED, Packer
+from windrow.spark.unpack import Unpacker
+from windrow.spec import Query, Stream, split_reference
+
+DEFAULT_SHARDS = 8
+PARTITIONS = "spark.sql.shuffle.partitions"
+
+
+def join(query: Query, left: Any, right: Any, **options: Any) -> Any:
+    """The matches of the streams "left" and "right" of a query, as a DataFrame."""
+    return on_spark(query, {"left": left, "right": right}, **options)
+
+
+def on_spark(
+    query: Query,
+    frames: Mapping[str, Any],
+    *,
+    shards: int | None = None,
+    archive: str | None = None,
+    recall: bool = True,
+) -> Any:
+    """The matches of a query over Spark DataFrames, one per stream, as a DataFrame.
+
+    Parameters:
+        frames: streaming or batch DataFrames by the names of the streams.
+        shards: into how many independent slices the join is cut; memory is divided among them. Fixed for the life of a
+            checkpoint. By default as many as there are shuffle partitions, but at most 8.
+        archive: a folder for the rows that are lost, with why and when, from which `repair` finds the missing matches.
+        recall: estimate recall beside the join (only where memory is capped).
+    """
+    given = dict(frames)
+    check_frames(query, given)
+    query = _with_declared_lateness(query, given)
+    given = {name: given[name].select(*_needed(query, given, name, archive is not None)) for name in query.names}
+    schemas = tuple(arrow_schema(given[name], name) for name in query.names)
+    streaming = given[query.names[0]].isStreaming
+    job = Job(query, schemas, _shards(shards, given[query.names[0]]), recall, archive if streaming else None)
+    _check(job, streaming, archive)
+    binding, _ = planned(job)
+    if job.archive is not None:
+        start_archive(job)
+    result = _operated(job, [_packed(job, given[name], s, streaming) for s, name in enumerate(query.names)], streaming)
+    output = _output_type(binding, given)
+    return _handed_on(result, observed(result, streaming), Unpacker(emit.schema(binding)), output)
+
+
+def _check(job: Job, streaming: bool, archive: str | None) -> None:
+    if job.query.memory is not None and job.query.memory.share is not None and streaming:
+        raise SpecError(
+            f"memory {job.query.memory} is a share of what the exact join needs, which is not known for streams that "
+            "have not ended: give bytes or rows"
+        )
+    if archive is not None and not streaming:
+        raise SpecError("an archive is for streaming joins: a batch join with more memory gives the exact answer")
+    if any(stream.time is None for stream in job.query.streams) or job.query.order == "arrival":
+        raise SpecError("on Spark every stream needs a time column, and order='time': a shuffle keeps no other order")
+    if any(stream.window.kind == "rows" for stream in job.query.streams):
+        raise SpecError("a window in rows counts arrivals over all shards, which Spark does not order: use time")
+    if getattr(getattr(job.query.policy, "statistics", None), "honest", True) is False and streaming:
+        raise SpecError("an oracle needs whole streams, which have not ended: choose other statistics")
+
+
+def _with_declared_lateness(query: Query, frames: Mapping[str, Any]) -> Query:
+    """The query with the lateness that `withWatermark` declares, for streams that declare none themselves."""
+    streams = []
+    for stream in query.streams:
+        delay = declared_lateness(frames[stream.name], stream.time)
+        if delay and stream.lateness.amount == 0:
+            stream = Stream(stream.name, stream.time, stream.window, f"{delay} ms", stream.where)
+        streams.append(stream)
+    return query.with_(streams=streams)
+
+
+def _needed(query: Query, frames: Mapping[str, Any], name: str, whole: bool) -> list[str]:
+    """The columns of a stream that have to travel."""
+    if whole:
+        return [_quoted(column) for column in frames[name].columns]
+    schemas = {n: plain_schema(arrow_schema(frames[n], n)) for n in query.names}
+    exact = query if query.memory is None else query.with_(memory=None)
+    binding = bind(exact, schemas)
+    stream = query.stream(name)
+    keep = set(binding.payload[query.names.index(name)]) | {stream.time} | {f.column for f in stream.where}
+    keep |= {c for p in query.on for s, c in map(split_reference, p.columns) if s == name}
+    if query.value is not None:
+        keep |= {column for s, column in query.value.columns if s == name}
+    return [_quoted(column) for column in frames[name].columns if column in keep]
+
+
+def _quoted(column: str) -> str:
+    return "`" + column.replace("`", "``") + "`"
+
+
+def _shards(shards: int | None, frame: Any) -> int:
+    if shards is None:
+        return max(1, min(int(frame.sparkSession.conf.get(PARTITIONS, "200")), DEFAULT_SHARDS))
+    if isinstance(shards, bool) or not isinstance(shards, int) or not 1 <= shards <= 1 << 16:
+        raise SpecError(f"shards must be a whole number of at least 1, got {shards!r}")
+    return shards
+
+
+def _packed(job: Job, frame: Any, stream: int, streaming: bool) -> Any:
+    """One stream as blobs, with Spark's watermark over their latest times."""
+    packed = frame.mapInArrow(_function(Packer(job, stream)), PACKED)
+    spec = job.query.streams[stream]
+    if not streaming or not pa.types.is_timestamp(job.schemas[stream].field(spec.time).type):
+        return packed
+    return packed.withWatermark("latest", f"{math.ceil(spec.lateness.amount / 1_000_000)} milliseconds")
+
+
+def _function(call: Callable[[Iterable[Any]], Any]) -> Callable[[Any], Any]:
+    def run(batches: Any) -> Any:
+        return call(batches)
+
+    return run
+
+
+def _operated(job: Job, packed: list[Any], streaming: bool) -> Any:
+    """The packed streams through one engine per shard."""
+    operator = Operator(job)
+
+    def stream(key: Any, frames: Any, state: Any) -> Any:
+        return operator.stream(key, frames, state)
+
+    def batch(key: Any, frame: Any) -> Any:
+        return operator.batch(key, frame)
+
+    together = reduce(lambda a, b: a.unionByName(b), packed).groupBy("shard")
+    if streaming:
+        return together.applyInPandasWithState(stream, RESULT, STATE, "append", "NoTimeout")
+    return together.applyInPandas(batch, RESULT)
+
+
+def _output_type(binding: Any, frames: Mapping[str, Any]) -> Any:
+    """The output's columns with Spark's own types."""
+    from pyspark.sql.types import StructField, StructType
+
+    types = [{f.name: f.dataType for f in frames[name].schema.fields} for name in binding.query.names]
+    return StructType([StructField(o.name, types[o.stream][o.column]) for o in binding.outputs])
+
+
+def _handed_on(result: Any, watched: tuple[Any, Any], unpack: Unpacker, output: Any) -> Any:
+    """The matches as rows; a batch frame carries the observation of its counters along."""
+    frame, observation = watched
+    matches = frame.mapInArrow(_function(unpack), output)
+    if observation is not None:
+        matches.windrow_observation = observation
+    return matches

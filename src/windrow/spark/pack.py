@@ -1,0 +1,113 @@
+"""Packing: rows of one stream become Arrow blobs, one per shard and piece, before the shuffle.
+
+A blob is a record batch without its schema (the job has it). Beside it travel the stream, where it comes from (so that
+the order of a shard's blobs does not depend on the shuffle) and its latest time, from which Spark makes its watermark.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from windrow.spark.job import Job, known
+from windrow.spark.routing import labels
+
+PIECE_ROWS = 1 << 18
+PACKED = "shard int, stream int, source long, number int, latest timestamp, rows binary"
+ARROW = pa.schema(
+    [
+        ("shard", pa.int32()),
+        ("stream", pa.int32()),
+        ("source", pa.int64()),
+        ("number", pa.int32()),
+        ("latest", pa.timestamp("us", tz="UTC")),
+        ("rows", pa.binary()),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class Packer:
+    """The function that `mapInArrow` runs over one stream."""
+
+    job: Job
+    stream: int
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Blobs of all rows of a partition."""
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        source = context.partitionId() if context is not None else 0
+        number, rows = 0, 0
+        for piece in _pieces(batches, self.job.schemas[self.stream]):
+            blobs = self._blobs(piece, rows)
+            yield self._batch(blobs, source, number)
+            number, rows = number + 1, rows + piece.num_rows
+
+    def _blobs(self, piece: pa.Table, first_row: int) -> dict[int, list[pa.Table]]:
+        """The rows of each shard."""
+        binding, routing = known(self.job)
+        found: dict[int, list[pa.Table]] = {}
+        for cells in routing.cells(binding, self.stream, piece, first_row):
+            order = np.argsort(cells, kind="stable")
+            bounds = np.searchsorted(cells[order], np.arange(self.job.shards + 1))
+            ordered = piece.take(pa.array(order)) if self.job.shards > 1 else piece
+            for cell in np.flatnonzero(np.diff(bounds)):
+                part = ordered.slice(bounds[cell], bounds[cell + 1] - bounds[cell])
+                found.setdefault(int(cell), []).append(part)
+        return found
+
+    def _batch(self, blobs: dict[int, list[pa.Table]], source: int, number: int) -> pa.RecordBatch:
+        names = labels(self.job.shards)
+        time = self.job.query.streams[self.stream].time
+        parts = [(cell, part) for cell, parts in sorted(blobs.items()) for part in parts]
+        n = len(parts)
+        return pa.record_batch(
+            [
+                pa.array([names[cell] for cell, _ in parts], pa.int32()),
+                pa.array([self.stream] * n, pa.int32()),
+                pa.array([source] * n, pa.int64()),
+                pa.array([number * self.job.shards + k for k in range(n)], pa.int32()),
+                pa.array([_latest(part, time) for _, part in parts], pa.timestamp("us", tz="UTC")),
+                pa.array([_blob(part) for _, part in parts], pa.binary()),
+            ],
+            schema=ARROW,
+        )
+
+
+def _pieces(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.Table]:
+    """The batches put together to pieces, in the job's types."""
+    waiting: list[pa.RecordBatch] = []
+    rows = 0
+    for batch in batches:
+        waiting.append(batch)
+        rows += batch.num_rows
+        if rows >= PIECE_ROWS:
+            yield pa.Table.from_batches(waiting).cast(schema)
+            waiting, rows = [], 0
+    if rows:
+        yield pa.Table.from_batches(waiting).cast(schema)
+
+
+def _latest(part: pa.Table, time: str | None) -> pa.Scalar:
+    """The latest time of a blob, where Spark can make a watermark of it."""
+    stamp = pa.timestamp("us", tz="UTC")
+    if time is None or not pa.types.is_timestamp(part.schema.field(time).type):
+        return pa.scalar(None, stamp)
+    latest = pc.max(part[time])
+    return pa.scalar(latest.value, stamp) if latest.is_valid else pa.scalar(None, stamp)
+
+
+def _blob(part: pa.Table) -> bytes:
+    """A table as one record batch message."""
+    batch = part.combine_chunks().to_batches()[0] if part.num_rows else None
+    assert batch is not None
+    return batch.serialize().to_pybytes()
+
+
+def blob_table(blob: bytes, schema: pa.Schema) -> pa.Table:
+    """The table of a blob."""
+    return pa.Table.from_batches([pa.ipc.read_record_batch(pa.py_buffer(blob), schema)])
