@@ -109,7 +109,9 @@ class Shard:
     def moved_to(self, plan: Plan) -> tuple["Shard", np.ndarray]:
         """The same residents under a plan with another policy or other pools; and the new slot of each old one."""
         other = Shard(plan, emit=bool(self.words[at.EMIT]))
-        other.grow(self.capacity)
+        # rows come in order of time, which may leave every block of an ordered index half full
+        blocks = int(self.stream_counter(at.ROWS).max()) // (at.BLOCK // 2) + 2
+        other.grow(replace(self.capacity, blocks=max(self.capacity.blocks, blocks)))
         extra = plan.row_bytes() - self.plan.row_bytes()
         slots = upkeep.move_residents(self.words, other.words, extra)
         upkeep.reconsider(other.words)
