@@ -198,6 +198,46 @@ def test_full_memory_that_must_not_shed(memory: Any) -> None:
     assert disturbed.snapshot() == calm.snapshot()
 
 
+@pytest.mark.parametrize("policy", ["prob", "life", "rand", "fifo"])
+def test_a_row_that_a_policy_would_turn_away_is_no_exception(policy: str) -> None:
+    """Residents of keys that have partners, and then a key that nobody knows."""
+    engine = wr.Engine(query(memory=2, on_full="fail", policy=policy))
+    engine.push({"left": rows(0, 1), "right": rows(0, 1)})
+    with pytest.raises(errors.MemoryFull):
+        engine.push({"left": rows(1, 1, user_id=[99]), "right": None})
+    assert engine.metrics.total("shed") == 0
+    assert engine.metrics.total("resident_rows") == engine.metrics.total("arrived") == 2
+
+
+def test_a_row_larger_than_the_memory_that_must_not_shed() -> None:
+    asked = query(memory="20 kB", on_full="fail")
+    engine = wr.Engine(asked)
+    large = pa.array(["x" * 100_000])
+    engine.push({"left": rows(0, 1, v=["small"]), "right": rows(0, 1)})
+    with pytest.raises(errors.MemoryFull):
+        engine.push({"left": rows(1, 1, v=large), "right": None})
+    assert engine.metrics.total("shed") == 0 and engine.metrics.total("arrived") == 2
+
+
+@pytest.mark.parametrize("before", [None, 12, "100 kB", wr.Memory(24, split=True)])
+@pytest.mark.parametrize("after", [5, "1 kB", wr.Memory(8, split=True)])
+def test_memory_that_must_not_shed_does_not_shrink_below_its_rows(before: Any, after: Any) -> None:
+    asked = query(memory=before, on_full="fail")
+    disturbed, calm = wr.Engine(asked), wr.Engine(asked)
+    for engine in (disturbed, calm):
+        engine.push({"left": rows(), "right": rows()})
+    with pytest.raises(errors.MemoryFull, match="nothing was changed"):
+        disturbed.memory = after
+    with pytest.raises(errors.MemoryFull):
+        wr.Engine.restore(calm.snapshot(), asked.with_(memory=after))
+    assert disturbed.memory == calm.memory and disturbed.query == calm.query
+    assert disturbed.snapshot() == calm.snapshot()
+    disturbed.window("left", 1)
+    disturbed.window("right", 1)
+    disturbed.memory = 4  # what is left after expiry fits
+    assert disturbed.metrics.total("shed") == 0
+
+
 def test_a_refused_change_of_memory_or_window_changes_nothing() -> None:
     disturbed, calm = wr.Engine(query(memory="20 kB")), wr.Engine(query(memory="20 kB"))
     for engine in (disturbed, calm):

@@ -198,7 +198,13 @@ class Engine:
         """Take over other windows or another budget: expire and shed at once."""
         if self._binding is not None:
             binding = self._binding.rebound(query)
-            shard = self._changed(binding)
+            try:
+                shard = self._changed(binding)
+            except Full:
+                raise MemoryFull(
+                    f"the rows that are held do not fit into memory of {query.memory}, and on_full='fail' sheds none: "
+                    "nothing was changed; give more memory, or smaller windows first"
+                ) from None
             self._binding, self._shard = binding, shard
             for s, payload in enumerate(self._payloads):
                 payload.tidy(shard.words, int(shard.stream_counter(at.ROWS)[s]))

@@ -286,7 +286,8 @@ def settle_row(m: Memory, r: Any, at: int, slot: int, alone: bool) -> None:
         let_go(m.w, slot)
         r[at + R_SLOT] = NONE
         return
-    if too_large(m, slot) or (alone and hopeless(m, slot)):
+    # where nothing may be shed, whatever does not fit is admitted too: `leave` then finds the pool above its cap
+    if m.w[FAIL_WHEN_FULL] == 0 and (too_large(m, slot) or (alone and hopeless(m, slot))):
         turn_away(m.w, slot)
         r[at + R_SLOT] = NONE
         return

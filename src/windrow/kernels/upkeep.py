@@ -17,7 +17,10 @@ from windrow.kernels.layout import (
     COST,
     COUNT,
     DIR_SIZE,
+    DONE,
     EXPIRED,
+    FAIL_WHEN_FULL,
+    FULL,
     GAIN_OFF,
     HIST_SIZE,
     HISTS_AT,
@@ -44,7 +47,7 @@ from windrow.kernels.layout import (
     WATERMARK,
 )
 from windrow.kernels.memory import Memory, memory_of
-from windrow.kernels.retain import admit, expire_all, is_idle, move_watermark, open_key, shed
+from windrow.kernels.retain import admit, any_over, expire_all, is_idle, move_watermark, open_key, shed
 from windrow.kernels.score import clock, ranked, touch_all
 
 RARITIES = 2048  # exponents of a float
@@ -62,13 +65,16 @@ def rebuild(block: Any) -> None:
 
 
 @entry
-def reconsider(block: Any) -> None:
-    """After windows or caps have changed: expire, rank anew, shed."""
+def reconsider(block: Any) -> int:
+    """After windows or caps have changed: expire, rank anew, shed; FULL where that cannot be and nothing may be shed."""
     m = memory_of(block)
     move_watermark(m)
     expire_all(m)
+    if m.w[FAIL_WHEN_FULL] and any_over(m):
+        return FULL
     touch_all(m.w)
     shed(m)
+    return DONE
 
 
 @inline

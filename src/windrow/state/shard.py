@@ -23,7 +23,7 @@ FIRST_OUT = 1 << 14
 
 
 class Full(Exception):
-    """A group of rows does not fit and the plan says fail."""
+    """Rows do not fit and the plan says fail."""
 
 
 class Shard:
@@ -102,9 +102,13 @@ class Shard:
 
     def change(self, plan: Plan) -> None:
         """Take over the windows and caps of another plan of the same shape; expire and shed at once."""
-        self.plan = plan
+        before = self.words.copy() if plan.fail_when_full else None
         block.write_windows(self.words, plan)
-        upkeep.reconsider(self.words)
+        if upkeep.reconsider(self.words) == at.FULL:
+            assert before is not None
+            self.hold(before)
+            raise Full
+        self.plan = plan
 
     def moved_to(self, plan: Plan) -> tuple["Shard", np.ndarray]:
         """The same residents under a plan with another policy or other pools; and the new slot of each old one."""
@@ -114,7 +118,8 @@ class Shard:
         other.grow(replace(self.capacity, blocks=max(self.capacity.blocks, blocks)))
         extra = plan.row_bytes() - self.plan.row_bytes()
         slots = upkeep.move_residents(self.words, other.words, extra)
-        upkeep.reconsider(other.words)
+        if upkeep.reconsider(other.words) == at.FULL:
+            raise Full
         return other, slots
 
     def stream_counter(self, what: int) -> np.ndarray:
