@@ -75,7 +75,7 @@ def _table(schema: pa.Schema, data: Any, stream: str) -> pa.Table:
                 )
             place = table.column_names.index(field.name)
             table = table.set_column(place, field, pa.nulls(table.num_rows, field.type))
-    return table.select(schema.names)
+    return pa.Table.from_arrays(table.select(schema.names).columns, schema=schema)
 
 
 def rows_of(binding: Binding, stream: int, table: pa.Table, watermark: int, first_rank: int) -> Rows:
