@@ -5,6 +5,7 @@ Catches: errors of numpy or Arrow that say nothing, and state that a refused pus
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import zlib
 from collections.abc import Callable
@@ -18,6 +19,7 @@ import pytest
 
 import windrow as wr
 from windrow import errors
+from windrow.engine import engine as engine_module
 from windrow.files import open_table
 
 STREAMS = [wr.Stream("left", "ts", 5), wr.Stream("right", "ts", 5)]
@@ -183,6 +185,44 @@ def test_a_refused_first_push_does_not_fix_the_schemas() -> None:
     assert engine.push({"left": rows(), "right": rows()}).num_rows > 0
 
 
+def test_an_oracle_that_is_refused_leaves_the_engine_as_it_was() -> None:
+    policy = wr.policies.Prob(statistics=wr.statistics.Oracle())
+    engine = wr.Engine(query(policy=policy), oracle={"left": rows()})
+    for _ in range(2):
+        with pytest.raises(errors.SpecError, match="oracle= lacks the stream 'right'"):
+            engine.push({"left": rows(), "right": rows()})
+        assert engine.metrics.matched == 0
+        assert wr.Engine.restore(engine.snapshot()).metrics == engine.metrics
+
+
+def test_false_candidates_of_a_refused_push_are_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Codes cut to no bit at all collide always."""
+    bound = engine_module.bind
+    monkeypatch.setattr(engine_module, "bind", lambda *given: dataclasses.replace(bound(*given), code_mask=0))
+    engine = wr.Engine(query(memory=4, on_full="fail"))
+    keys = pa.array(["a", "b"])
+    engine.push({"left": rows(0, 2, user_id=keys), "right": rows(0, 0, user_id=keys.slice(0, 0))})
+    found = engine.metrics.matched
+    with pytest.raises(errors.MemoryFull):
+        engine.push({"left": None, "right": rows(1, 9, user_id=["c"] * 9)})
+    assert engine.metrics.matched == found == 0
+
+
+def test_a_push_that_was_interrupted_leaves_nothing_to_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = wr.Engine(query())
+    engine.push({"left": rows(), "right": rows()})
+
+    def stopped(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(engine_module.emit, "matches", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        engine.push({"left": rows(6), "right": rows(6)})
+    for change in (lambda: setattr(engine, "memory", 3), lambda: engine.window("left", 3), engine.snapshot):
+        with pytest.raises(errors.WindrowError, match="interrupted"):
+            change()
+
+
 @pytest.mark.parametrize("memory", [6, "20 kB"])
 def test_full_memory_that_must_not_shed(memory: Any) -> None:
     asked = query(memory=memory, on_full="fail")
@@ -255,6 +295,25 @@ def test_a_refused_change_of_memory_or_window_changes_nothing() -> None:
     after = {"left": rows(6), "right": rows(6)}
     assert disturbed.push(after).equals(calm.push(after))
     assert disturbed.snapshot() == calm.snapshot()
+
+
+def required(table: pa.Table) -> pa.Table:
+    """The same rows as Parquet gives them where columns are required: not nullable, with metadata."""
+    fields = [pa.field(f.name, f.type, nullable=False, metadata={"id": str(k)}) for k, f in enumerate(table.schema)]
+    return pa.Table.from_arrays(table.columns, schema=pa.schema(fields, metadata={"by": "a writer"}))
+
+
+@pytest.mark.parametrize("order", [(required, lambda t: t), (lambda t: t, required)], ids=["first", "later"])
+@pytest.mark.parametrize("memory", [None, 6])
+def test_batches_may_differ_in_what_may_be_null(order: Any, memory: Any) -> None:
+    mixed, plain = wr.Engine(query(memory=memory)), wr.Engine(query(memory=memory))
+    item = pa.field("element", pa.int64(), nullable=False)
+    for k, form in enumerate((*order, *order)):
+        batch = {name: rows(6 * k, w=pa.array([[1]] * 6)) for name in ("left", "right")}
+        lists = pa.array([[1]] * 6, pa.list_(item if form is required else pa.int64()))
+        other = {name: form(rows(6 * k, w=lists)) for name in batch}
+        assert mixed.push(other).to_pylist() == plain.push(batch).to_pylist()
+    assert mixed.snapshot() == plain.snapshot()
 
 
 def test_late_rows_are_counted_and_reported_not_joined() -> None:

@@ -76,11 +76,10 @@ class Engine:
         self._start(replace(bind(self.query, plain), keeps_payload=not self.count_only))
 
     def _start(self, binding: Binding) -> None:
-        """An empty shard for a bound query."""
-        self._binding = binding
-        self._shard = Shard(binding.plan, emit=not self.count_only)
+        """An empty shard for a bound query; nothing is taken over before all of it is made."""
+        shard = Shard(binding.plan, emit=not self.count_only)
         if self._oracle and binding.plan.learning.kind == at.STAT_ORACLE:
-            oracle_table(binding, self._oracle, self._shard)
+            oracle_table(binding, self._oracle, shard)
         streams = range(binding.plan.streams)
         kept = [
             pa.schema([binding.schemas[binding.query.names[s]].field(c) for c in binding.payload[s]]) for s in streams
@@ -91,6 +90,7 @@ class Engine:
         self._tracker: Tracker | None = None
         if self._track and self.query.memory is not None and self.query.on_full == "shed":
             self._tracker = Tracker(binding.plan, binding.recall_bytes)
+        self._binding, self._shard = binding, shard
 
     # -- pushing ---------------------------------------------------------------------------------------------------
 
@@ -98,20 +98,21 @@ class Engine:
         """Take rows of any of the streams; the matches that they complete (None when only counting)."""
         self._check(batches)
         first = self._binding is None
-        if first:
-            self._bind({name: as_table(data, name).schema for name, data in batches.items() if data is not None})
-        binding, shard = self._bound()
         try:
+            if first:
+                self._bind({name: as_table(data, name).schema for name, data in batches.items() if data is not None})
+            binding, shard = self._bound()
             inputs = tables(binding, batches)
             watermark = int(shard.words[at.WATERMARK])
             rows = [rows_of(binding, s, t, watermark, int(self._arrived[s, 0])) for s, t in enumerate(inputs)]
-        except WindrowError:
+        except Exception:
             if first:  # a push that is refused has not happened: it does not fix the schemas either
                 self._binding = self._shard = None
             raise
         packed = Packed(binding, rows, [payload.rows for payload in self._payloads])
+        payloads = [p.table(r.table.select(p.schema.names)) for p, r in zip(self._payloads, rows, strict=True)]
         self._interrupted = True
-        found = self._run(binding, shard, packed, rows)
+        found = self._run(binding, shard, packed, payloads)
         self._count(rows)
         self._keep(shard, packed, rows)
         if self._tracker is not None:
@@ -134,10 +135,10 @@ class Engine:
         assert self._binding is not None and self._shard is not None
         return self._binding, self._shard
 
-    def _run(self, binding: Binding, shard: Shard, packed: Packed, rows: list[Rows]) -> pa.Table:
+    def _run(self, binding: Binding, shard: Shard, packed: Packed, payloads: list[pa.Table]) -> pa.Table:
         """Drive the shard through the packed rows and gather the matches."""
         before = shard.words.copy() if binding.plan.fail_when_full else None
-        payloads = [p.table(r.table.select(p.schema.names)) for p, r in zip(self._payloads, rows, strict=True)]
+        false = self._false
         pieces: list[pa.Table] = []
         try:
             for where, records in packed.pieces():
@@ -150,7 +151,7 @@ class Engine:
         except Full:
             assert before is not None
             shard.hold(before)
-            self._interrupted = False
+            self._false, self._interrupted = false, False
             raise MemoryFull(
                 f"the join needs more than its memory of {binding.query.memory}: nothing of this push was taken; "
                 "raise memory, or let on_full='shed' choose what to lose"
@@ -196,6 +197,7 @@ class Engine:
 
     def _change(self, query: Query) -> None:
         """Take over other windows or another budget: expire and shed at once."""
+        self._check({})
         if self._binding is not None:
             binding = self._binding.rebound(query)
             try:
