@@ -246,8 +246,11 @@ def learn_numbers(words: Any, r: Any, rx: Any, at: int, gain: float) -> None:
 
 @inline
 def met_later(m: Memory, r: Any, k: int, end: int) -> bool:
-    """Whether a later row of the group may match the k-th row (true as well when the group is too long to look)."""
-    if end - k > 8:
+    """Whether a later row of the group may match the k-th row, or make room for it by pushing another out of its window.
+
+    True as well when the group is too long to look.
+    """
+    if end - k > 8 or (m.rank_off > 0 and end - k > 1):
         return True
     words = row_words(m)
     for later in range(k + 1, end):
