@@ -7,8 +7,9 @@ has not happened. Between pushes the engine is its shard's block of words, the r
 counters; a snapshot is these, and nothing else.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -178,7 +179,11 @@ class Engine:
 
     @property
     def memory(self) -> Memory | None:
-        """The budget; setting it takes effect at once."""
+        """The budget; setting it takes effect at once.
+
+        What statistics have learned stays with every change between budgets, shared or split; without one nothing
+        is learned, and what was known is forgotten.
+        """
         return self.query.memory
 
     @memory.setter
@@ -216,15 +221,43 @@ class Engine:
         """The shard under a changed binding: the same one, or its residents moved where the policy's columns differ."""
         old, shard = self._bound()
         if binding.plan.same_shape(old.plan):
+            self._tracker = self._tracker_for(binding)
             shard.change(binding.plan)
-            if self._tracker is not None:
-                self._tracker.change(binding.plan, binding.recall_bytes)
             return shard
-        shard, slots = shard.moved_to(binding.plan)
+        moved, slots = shard.moved_to(binding.plan, self._oracle_for(binding))
+        self._tracker = self._tracker_for(binding)
         for payload in self._payloads:
             payload.chunks = [(table, slots[owners]) for table, owners in payload.chunks]
-        self._tracker = None  # recall counts from here on would not be comparable with those before
-        return shard
+        return moved
+
+    def _oracle_for(self, binding: Binding) -> Callable[[Shard], None] | None:
+        """What writes the oracle's table into a new shard; None where there is none to write, or it moves along."""
+        old, _ = self._bound()
+        if binding.plan.learning.kind != at.STAT_ORACLE or old.plan.learning.kind == at.STAT_ORACLE:
+            return None
+        if not self._oracle:
+            raise SpecError(
+                f"policy {binding.query.policy.name!r} with the statistic 'oracle' needs oracle= with the whole streams, "
+                "and a snapshot of an engine without a cap does not hold them: start anew"
+            )
+        return partial(oracle_table, binding, self._oracle)
+
+    def _tracker_for(self, binding: Binding) -> Tracker | None:
+        """The estimate of recall under a changed binding: it goes on, or begins where there was no cap before.
+
+        Without a cap there is none. If rows had been shed before that, recall is not known any more.
+        """
+        old, shard = self._bound()
+        if binding.query.memory is None or binding.query.on_full != "shed" or not self._track:
+            return None
+        if self._tracker is not None:
+            self._tracker.change(binding.plan, binding.recall_bytes)
+            return self._tracker
+        if old.query.memory is not None or shard.stream_counter(at.SHED).any():
+            return None
+        tracker = Tracker(binding.plan, binding.recall_bytes)
+        tracker.begin(shard.words)
+        return tracker
 
     # -- what it says of itself ------------------------------------------------------------------------------------
 

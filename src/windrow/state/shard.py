@@ -4,7 +4,7 @@ A driver runs until it is done or something has to be done outside: grow the blo
 Growth is the owner's, so that kernels never allocate what they keep.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -110,14 +110,25 @@ class Shard:
             raise Full
         self.plan = plan
 
-    def moved_to(self, plan: Plan) -> tuple["Shard", np.ndarray]:
-        """The same residents under a plan with another policy or other pools; and the new slot of each old one."""
+    def moved_to(
+        self, plan: Plan, prepare: Callable[["Shard"], None] | None = None
+    ) -> tuple["Shard", np.ndarray]:
+        """The same residents under a plan with another policy or other pools; and the new slot of each old one.
+
+        What statistics have learned moves too, where both plans learn in the same way; what the new one has to know
+        beyond that, `prepare` tells it before the residents come.
+        """
         other = Shard(plan, emit=bool(self.words[at.EMIT]))
         # rows come in order of time, which may leave every block of an ordered index half full
         blocks = int(self.stream_counter(at.ROWS).max()) // (at.BLOCK // 2) + 2
-        other.grow(replace(self.capacity, blocks=max(self.capacity.blocks, blocks)))
+        learned = plan.learning == self.plan.learning and plan.learning.kind != at.STAT_NONE
+        oracle_rows = int(self.words[at.ORACLE_ROWS]) if learned else 0
+        other.grow(replace(self.capacity, blocks=max(self.capacity.blocks, blocks)), oracle_rows)
+        block.carry(self.words, self.plan, other.words, plan, learned)
+        if prepare is not None:
+            prepare(other)
         extra = plan.row_bytes() - self.plan.row_bytes()
-        slots = upkeep.move_residents(self.words, other.words, extra)
+        slots = upkeep.move_residents(self.words, other.words, extra, learned)
         if upkeep.reconsider(other.words) == at.FULL:
             raise Full
         return other, slots
