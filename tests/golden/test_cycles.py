@@ -30,7 +30,7 @@ def orders() -> list[dict[str, tuple[str, ...]]]:
     return [dict(zip("abc", way, strict=True)) for way in product(*map(list, ways))]
 
 
-@pytest.mark.parametrize("on", permutations(TRIANGLE), ids=lambda on: " ".join(map(str, on)))
+@pytest.mark.parametrize("on", list(permutations(TRIANGLE)), ids=lambda on: " ".join(map(str, on)))
 def test_a_triangle_of_equalities_in_every_order(on: Any) -> None:
     for order, last in product(orders(), "abc"):
         query = wr.Query(

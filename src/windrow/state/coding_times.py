@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from windrow.errors import SpecError, TimeError
+from windrow.kernels.layout import HIGH, LOW
 from windrow.state import columns as cols
 from windrow.state.coding_numbers import NANOSECONDS
 from windrow.state.coding_types import family, finest, value_type
@@ -65,18 +66,20 @@ def time_domain(types: Sequence[pa.DataType | None], where: Sequence[str]) -> Ti
     return TimeDomain("integer" if kinds[0] == "integer" else "rank", "steps")
 
 
-def times(column: Any, domain: TimeDomain, where: str) -> NDArray[np.int64]:
-    """The times of a column in units of the domain; a null among them is an error that counts them.
+def times(column: Any, domain: TimeDomain, where: str) -> tuple[NDArray[np.int64], cols.Bools | None]:
+    """The times of a column in units of the domain, and which rows have one (None: all); the others' are LOW.
 
-    `where` names stream and column. The result may be a read-only view of the column's memory.
+    A time that is null, or too far from 1970 for its unit, is none. `where` names stream and column. The result may be
+    a read-only view of the column's memory.
     """
     cast = cols.cast(column, domain.arrow_type, where, TimeError)
-    if cast.null_count:
-        raise TimeError(
-            f"{where} is null in {cast.null_count} of {len(cast)} rows, and a row without a time has no "
-            "place in a window: filter such rows out or fill their times before the join"
-        )
-    return cols.int64s(cast)
+    found, valid = cols.int64s(cast), cols.validity(cast)
+    if valid is not None:
+        found = np.where(valid, found, LOW)
+    if len(found) and (int(found.max()) >= HIGH or int(found.min()) < LOW):
+        valid = cols.both(valid, (found >= LOW) & (found < HIGH))
+        found = np.where(valid, found, LOW)
+    return found, valid
 
 
 def duration_in_units(amount: int, unit: Literal["ns", "steps"], domain: TimeDomain, where: str) -> Fraction:
