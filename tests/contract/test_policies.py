@@ -72,7 +72,7 @@ def assert_within(engine: Any, memory: wr.Memory) -> None:
     """Neither now nor at any time before was more held than the budget allows."""
     metrics = engine.metrics
     names = list(metrics.streams)
-    held = {"rows": metrics.total("resident_rows"), "bytes": metrics.total("resident_bytes")}
+    held = {"rows": metrics.resident_rows, "bytes": metrics.resident_bytes}
     peaks = {"rows": metrics.peak_rows, "bytes": metrics.peak_bytes}
     for unit, limit in (("rows", memory.rows), ("bytes", memory.bytes)):
         if limit is not None:

@@ -237,8 +237,8 @@ class Engine:
             return None
         if not self._oracle:
             raise SpecError(
-                f"policy {binding.query.policy.name!r} with the statistic 'oracle' needs oracle= with the whole streams, "
-                "and a snapshot of an engine without a cap does not hold them: start anew"
+                f"policy {binding.query.policy.name!r} with the statistic 'oracle' needs oracle= with the whole "
+                "streams, and a snapshot of an engine without a cap does not hold them: start anew"
             )
         return partial(oracle_table, binding, self._oracle)
 
@@ -265,11 +265,11 @@ class Engine:
     def metrics(self) -> Metrics:
         """The counters now."""
         if self._binding is None:
-            return Metrics(0, 0, 0, streams={name: StreamMetrics() for name in self.query.names})
+            return Metrics(0, 0, 0, {name: StreamMetrics() for name in self.query.names})
         _, shard = self._bound()
         streams = {}
         columns = {name: shard.stream_counter(w) for name, w in (("expired", at.EXPIRED), ("shed", at.SHED))}
-        columns |= {"resident_rows": shard.stream_counter(at.ROWS), "resident_bytes": shard.stream_counter(at.BYTES)}
+        columns |= {"resident_rows": shard.stream_counter(at.ROWS), "resident_bytes": shard.stream_bytes()}
         for s, name in enumerate(self.query.names):
             arrived, late, ignored = (int(n) for n in self._arrived[s])
             counters = {counter: int(values[s]) for counter, values in columns.items()}
@@ -280,7 +280,6 @@ class Engine:
             matched=matched,
             peak_rows=int(shard.words[at.PEAK_ROWS]),
             peak_bytes=int(shard.words[at.PEAK_BYTES]),
-            resident_bytes=shard.charged_bytes,
             streams=streams,
             value=float(shard.floats[at.VALUE]) if self.query.value is not None else None,
             recall=recall.overall if recall else None,

@@ -246,7 +246,7 @@ def learn_numbers(words: Any, r: Any, rx: Any, at: int, gain: float) -> None:
 
 @inline
 def met_later(m: Memory, r: Any, k: int, end: int) -> bool:
-    """Whether a later row of the group may match the k-th row, or make room for it by pushing another out of its window.
+    """Whether a later row of the group may match the k-th row, or make room for it by pushing another out of a window.
 
     True as well when the group is too long to look.
     """

@@ -67,7 +67,7 @@ def rebuild(block: Any) -> None:
 
 @entry
 def reconsider(block: Any) -> int:
-    """After windows or caps have changed: expire, rank anew, shed; FULL where that cannot be and nothing may be shed."""
+    """After windows or caps have changed: expire, rank anew, shed. FULL if rows do not fit and none may be shed."""
     m = memory_of(block)
     move_watermark(m)
     expire_all(m)

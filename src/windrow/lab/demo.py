@@ -135,7 +135,7 @@ def sweep(outcome: Outcome, tables: Tables) -> Iterator[Outcome]:
             budget = outcome.budget(share)
             metrics = count(_query().with_(memory=budget, policy=policy, seed=outcome.seed), tables)
             recall = metrics.matched / outcome.exact_matched
-            point = Point(policy, share, budget, metrics.matched, metrics.total("shed"), recall)
+            point = Point(policy, share, budget, metrics.matched, metrics.shed, recall)
             outcome = replace(outcome, points=(*outcome.points, point))
             yield outcome
 

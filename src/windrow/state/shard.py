@@ -137,6 +137,17 @@ class Shard:
         """A per-stream counter."""
         return view(self.words, at.STREAMS_AT, self.plan.streams, at.STREAM_SIZE)[:, what].copy()
 
+    def stream_bytes(self) -> np.ndarray:
+        """Bytes charged for each stream: its rows, and its part of the pool's keys, in proportion to its rows."""
+        lines = view(self.words, at.STREAMS_AT, self.plan.streams, at.STREAM_SIZE)
+        used = view(self.words, at.POOLS_AT, self.plan.pools, at.POOL_SIZE)[:, at.USED_BYTES]
+        found = lines[:, at.BYTES].copy()
+        for pool, charged in enumerate(used):
+            mine = np.flatnonzero(lines[:, at.POOL] == pool)
+            rows = np.append(0, np.cumsum(lines[mine, at.ROWS]))
+            found[mine] += np.diff((int(charged) - int(found[mine].sum())) * rows // max(int(rows[-1]), 1))
+        return found
+
     @property
     def charged_bytes(self) -> int:
         """Bytes charged for the residents."""
