@@ -148,7 +148,7 @@ def _window(stream: Stream, domain: TimeDomain, patience: int, pool: int) -> lis
     elif window.kind == "rows":
         rows = int(window.size)  # type: ignore[arg-type]
     elif window.kind == "landmark":
-        since = moment(window.since, domain, where)  # type: ignore[arg-type]
+        since = moment(window, domain, where)
     lateness = _units(stream.lateness, domain, f"the lateness of {stream.name!r}")
     return [reach, since, near, rows, lateness, patience, pool]
 
