@@ -23,7 +23,7 @@ import pytest
 from typer.testing import CliRunner
 
 import windrow as wr
-from windrow.cli import INTERRUPTED, app, report, texts
+from windrow.cli import INTERRUPTED, TERMINATED, app, report, texts
 from windrow.errors import SpecError
 from windrow.files import open_table, open_writer
 from windrow.lab.generators import bursty_pair, zipf_pair
@@ -463,3 +463,44 @@ print([name for name in ("numba", "pyarrow", "numpy", "matplotlib") if name in s
         check=True,
     )
     assert done.stdout.strip() == "[]"
+
+
+# ------------------------------------------------------------------------------------------ the way out
+
+JOIN = ["join", "left.csv", "right.jsonl", "--on", "user_id", "--time", "ts", "--within", "5", "-o", "out.parquet"]
+
+
+def program(before: str, *words: str, stdout: Any = subprocess.PIPE) -> subprocess.CompletedProcess[str]:
+    """A run of the program in a process of its own, after some lines of Python."""
+    code = f"import sys\n{before}\nfrom windrow.cli import main\nsys.argv[:] = {['windrow', *JOIN, *words]!r}\nmain()"
+    env = {**os.environ, "PYTHONPATH": str(SOURCE)}
+    streams = {"stdout": stdout, "stderr": subprocess.PIPE}
+    return subprocess.run([sys.executable, "-c", code], env=env, **streams, text=True, timeout=300, check=False)
+
+
+def last_line(done: subprocess.CompletedProcess[str]) -> str:
+    """What the program said at its end; before it there may be a notice that kernels are compiled."""
+    assert "Traceback" not in done.stderr and "Exception ignored" not in done.stderr
+    assert done.stderr.count("windrow: ") == 1
+    return done.stderr.splitlines()[-1]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no device that is always full")
+@pytest.mark.parametrize("words", [["--json"], []], ids=["json", "table"])
+def test_output_that_cannot_be_written_is_one_line(files: Path, words: list[str]) -> None:
+    with open("/dev/full", "w") as full:
+        done = program("", *words, stdout=full)
+    assert done.returncode == 1
+    assert last_line(done) == "windrow: standard output: writing failed: No space left on device"
+
+
+def test_a_program_that_is_asked_to_end_leaves_no_file_behind(files: Path) -> None:
+    before = """
+import os, signal
+from windrow.files import writer
+writer.Writer.write = lambda *_: os.kill(os.getpid(), signal.SIGTERM)
+"""
+    done = program(before)
+    assert done.returncode == TERMINATED
+    assert last_line(done) == "windrow: terminated"
+    assert sorted(os.listdir()) == ["left.csv", "right.jsonl"]
