@@ -50,6 +50,12 @@ def test_a_window_of_nothing(size: Any) -> None:
         wr.Window.rows(0)
 
 
+@pytest.mark.parametrize("thing", ["select 1", None, {"streams": []}, STREAMS])
+def test_an_engine_without_a_query(thing: Any) -> None:
+    with pytest.raises(errors.SpecError, match=r"Engine takes a Query, got \w+: build one"):
+        wr.Engine(thing)
+
+
 def test_an_unknown_policy_is_answered_with_the_list() -> None:
     with pytest.raises(errors.UnknownPolicy, match=r"'prop'.*did you mean 'prob'.*rand, fifo, prob, life"):
         query(policy="prop")

@@ -52,6 +52,8 @@ class Engine:
         recall: bool = True,
         oracle: Mapping[str, Any] | None = None,
     ) -> None:
+        if not isinstance(query, Query):
+            raise SpecError(f"Engine takes a Query, got {type(query).__name__}: build one with windrow.Query(...)")
         self.query = query
         self.count_only = count_only
         self._track = recall
