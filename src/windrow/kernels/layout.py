@@ -101,4 +101,4 @@ DONE, GROW_SLOTS, GROW_KEYS, GROW_BLOCKS, PRUNE, FULL, PAUSE = range(7)
 
 GROUP_LIMIT = 4096  # rows of one instant that arrive together, at most
 OUT_PAUSE = 1 << 20  # matches after which a driver comes back
-GROUPS = 32  # random groups of keys from which the interval of recall is estimated
+GROUPS = 32  # random groups of stored rows from which the interval of recall is estimated
