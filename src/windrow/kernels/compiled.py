@@ -15,9 +15,11 @@ import os
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
-from numba import config  # type: ignore[attr-defined]
+from numba import config
 
+numba_config: Any = config  # its names are made when it is imported
 SOURCES = Path(__file__).parent
 
 
@@ -49,8 +51,8 @@ def _writable(folder: Path) -> bool:
 def folder() -> Path | None:
     """The folder for what is compiled from these sources; None where nothing can be written."""
     name = f"windrow-{digest()}"
-    if config.CACHE_DIR:
-        places = [Path(config.CACHE_DIR)]
+    if numba_config.CACHE_DIR:
+        places = [Path(numba_config.CACHE_DIR)]
     else:
         places = [SOURCES / "__pycache__"]
         try:

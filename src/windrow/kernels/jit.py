@@ -10,9 +10,9 @@ All are cached on disk (see compiled.py). Division follows numpy: no check, no e
 from collections.abc import Callable
 from typing import Any
 
-from numba import config, njit  # type: ignore[attr-defined]
+from numba import njit
 
-from windrow.kernels.compiled import FOLDER
+from windrow.kernels.compiled import FOLDER, numba_config
 
 _INNER: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
@@ -25,11 +25,11 @@ def _kept(**options: Any) -> Callable[[Any], Any]:
     compiled = njit(cache=FOLDER is not None, error_model="numpy", **options)
 
     def decorate(function: Any) -> Any:
-        theirs, config.CACHE_DIR = config.CACHE_DIR, str(FOLDER or "")
+        theirs, numba_config.CACHE_DIR = numba_config.CACHE_DIR, str(FOLDER or "")
         try:
             return compiled(function)
         finally:
-            config.CACHE_DIR = theirs
+            numba_config.CACHE_DIR = theirs
 
     return decorate
 

@@ -72,8 +72,8 @@ def times(column: Any, domain: TimeDomain, where: str) -> tuple[NDArray[np.int64
     if valid is not None:
         found = np.where(valid, found, LOW)
     if len(found) and (int(found.max()) >= HIGH or int(found.min()) < LOW):
-        valid = cols.both(valid, (found >= LOW) & (found < HIGH))
-        found = np.where(valid, found, LOW)
+        near = (found >= LOW) & (found < HIGH)
+        found, valid = np.where(near, found, LOW), cols.both(valid, near)
     return found, valid
 
 
@@ -91,10 +91,11 @@ def duration_in_units(amount: int, unit: Literal["ns", "steps"], domain: TimeDom
 
 
 def moment(window: Window, domain: TimeDomain, where: str = "landmark") -> int:
-    """Where a landmark window begins, in units of the domain: given as an ISO text for timestamps and dates, else a number.
+    """Where a landmark window begins, in units of the domain: an ISO text for timestamps and dates, else a number.
 
-    A text without an offset means UTC, whatever zone the times are shown in; times without a zone are taken as they are
-    written. A moment between two units is rounded up, so that `time >= moment` holds for exactly the times at or after it.
+    A text without an offset means UTC, whatever zone the times are shown in; times without a zone are taken as they
+    are written. A moment between two units is rounded up, so that `time >= moment` holds for exactly the times at or
+    after it.
     """
     ticks = window.since_ticks
     assert ticks is not None
@@ -104,7 +105,8 @@ def moment(window: Window, domain: TimeDomain, where: str = "landmark") -> int:
         return ticks
     if window.unit == "steps":
         raise SpecError(
-            f"{where}: times are {domain.kind}s, so write an ISO text such as '2024-05-31T12:00:00', not {window.since!r}"
+            f"{where}: times are {domain.kind}s, so write an ISO text such as '2024-05-31T12:00:00', "
+            f"not {window.since!r}"
         )
     if window.names_offset and domain.tz is None:
         raise SpecError(f"{where}: {window.since!r} has an offset but the times have no zone: leave the offset out")

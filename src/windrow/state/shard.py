@@ -110,9 +110,7 @@ class Shard:
             raise Full
         self.plan = plan
 
-    def moved_to(
-        self, plan: Plan, prepare: Callable[["Shard"], None] | None = None
-    ) -> tuple["Shard", np.ndarray]:
+    def moved_to(self, plan: Plan, prepare: Callable[["Shard"], None] | None = None) -> tuple["Shard", np.ndarray]:
         """The same residents under a plan with another policy or other pools; and the new slot of each old one.
 
         What statistics have learned moves too, where both plans learn in the same way; what the new one has to know
