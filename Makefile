@@ -24,10 +24,10 @@ help:
 	@echo "make soak    100 million arrivals through a fixed budget"
 	@echo "make clean   remove everything that these made"
 
-demo: .venv/.kernels
+demo: .venv/.installed
 	@$(BIN)/windrow demo
 
-test: .venv/.kernels imports
+test: .venv/.installed imports
 	@echo "hypothesis profile $(PROFILE), seed $(SEED): repeat with make test PROFILE=$(PROFILE) SEED=$(SEED)"
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --hypothesis-profile=$(PROFILE) --hypothesis-seed=$(SEED)
 
@@ -38,10 +38,10 @@ check: .venv/.installed imports
 imports: .venv/.installed
 	@$(BIN)/lint-imports --no-cache --no-logo
 
-bench: .venv/.kernels
+bench: .venv/.installed
 	@set -e; for f in benchmarks/bench_*.py; do echo "== $$f"; $(BIN)/python $$f; done
 
-soak: .venv/.kernels
+soak: .venv/.installed
 	@$(BIN)/python benchmarks/soak.py
 
 clean:
@@ -66,10 +66,4 @@ endif
 	@$(if $(STALE),"$(PYTHON)" -m venv --clear .venv || { rm -rf .venv; \
 	  echo "$(PYTHON) cannot make a virtual environment; on Debian or Ubuntu: apt-get install python3-venv" >&2; exit 1; },:)
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check --editable '.[test,dev,lab,spark]'
-	@touch $@
-
-# numba's disk cache of a kernel does not notice that a kernel it calls, in another file, has changed:
-# after any edit in kernels/ all of it is compiled again.
-.venv/.kernels: .venv/.installed $(wildcard src/windrow/kernels/*.py)
-	@find src/windrow -name '*.nb[ic]' -delete
 	@touch $@

@@ -39,7 +39,7 @@ def filled(residents: int, count_only: bool) -> wr.Engine:
     while first < 0.6 * residents:
         engine.push(batch(first, BATCH, first))
         first += BATCH
-    assert engine.metrics.total("resident_rows") == residents
+    assert engine.metrics.resident_rows == residents
     return engine
 
 

@@ -64,7 +64,7 @@ class KeyTypeError(WindrowError, TypeError):
 
 
 class TimeError(WindrowError, ValueError):
-    """An event time is missing, null, or of a type that is no time."""
+    """An event time is missing, or of a type that is no time."""
 
 
 class SnapshotError(WindrowError):

@@ -51,7 +51,7 @@ def _in_order(query: Query, tables: Mapping[str, pa.Table]) -> tuple[dict[str, p
     keeps_order = _keeps_order(query)
     ordered, progress = {}, {}
     for (name, column), ref in zip(columns.items(), refs, strict=True):
-        time = times(tables[name][column], domain, ref)
+        time, _ = times(tables[name][column], domain, ref)  # rows without a time come first: they are only counted
         ordered[name] = tables[name]
         if keeps_order:
             time = np.maximum.accumulate(time) if len(time) else time

@@ -7,8 +7,11 @@ is written wrongly.
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Annotated, Any
 
 import typer
@@ -22,6 +25,11 @@ from windrow.errors import WindrowError
 _UsageError: Any = typer.BadParameter.__bases__[0]
 
 INTERRUPTED = 130  # what shells give for a program ended by Ctrl-C
+TERMINATED = 143  # and for one that was asked to end
+
+
+class Terminated(BaseException):
+    """The process was asked to end: what is half written is cleared away on the way out."""
 
 
 class Commands(TyperGroup):
@@ -40,6 +48,7 @@ def _reported(run: Callable[[], Any]) -> int:
     """The exit code of a run."""
     try:
         code = run()
+        sys.stdout.flush()
     except WindrowError as error:
         return _refuse(str(error), 1)
     except _UsageError as error:
@@ -47,9 +56,20 @@ def _reported(run: Callable[[], Any]) -> int:
         return _refuse(f"{error.format_message()} (see {path} --help)", 2)
     except (KeyboardInterrupt, typer.Abort):
         return _refuse("interrupted", INTERRUPTED)
+    except Terminated:
+        return _refuse("terminated", TERMINATED)
+    except OSError as error:  # files are reported where they are written: this is the way out of the program
+        _close_output()
+        return _refuse(f"{error.filename or 'standard output'}: writing failed: {error.strerror or error}", 1)
     if code == INTERRUPTED:  # the parser has turned Ctrl-C into an exit code
         return _refuse("interrupted", INTERRUPTED)
     return code if isinstance(code, int) else 0
+
+
+def _close_output() -> None:
+    """Let what could not be written go, or Python complains about it once more at its end."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _refuse(message: str, code: int) -> int:
@@ -89,6 +109,11 @@ def _start(
         typer.echo(context.get_help())
 
 
+def _terminate(*_: object) -> None:
+    raise Terminated
+
+
 def main() -> None:
     """The program `windrow`."""
+    signal.signal(signal.SIGTERM, _terminate)
     app(prog_name="windrow")

@@ -58,7 +58,7 @@ class Summary:
     @property
     def rows_per_second(self) -> float:
         """Rows of all streams, read and joined and written, per second."""
-        return self.metrics.total("arrived") / max(self.seconds, 1e-9)
+        return self.metrics.arrived / max(self.seconds, 1e-9)
 
     def to_dict(self) -> dict[str, object]:
         """Everything as plain data."""

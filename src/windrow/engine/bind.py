@@ -148,7 +148,7 @@ def _window(stream: Stream, domain: TimeDomain, patience: int, pool: int) -> lis
     elif window.kind == "rows":
         rows = int(window.size)  # type: ignore[arg-type]
     elif window.kind == "landmark":
-        since = moment(window.since, domain, where)  # type: ignore[arg-type]
+        since = moment(window, domain, where)
     lateness = _units(stream.lateness, domain, f"the lateness of {stream.name!r}")
     return [reach, since, near, rows, lateness, patience, pool]
 
@@ -182,12 +182,11 @@ def _with_budget(plan: Plan, query: Query) -> tuple[Plan, int]:
             "have not ended: give bytes or rows, or use windrow.join on whole tables"
         )
     _check_lifetimes(plan, query)
-    plan = replace(
-        plan,
-        rule=query.policy.rule,
-        learning=_learning(getattr(query.policy, "statistics", None)),
-        fail_when_full=query.on_full == "fail",
-    )
+    if query.on_full == "fail":  # nobody is ever chosen, so nothing needs to be known about anybody
+        plan = replace(plan, fail_when_full=True)
+    else:
+        learning = _learning(getattr(query.policy, "statistics", None))
+        plan = replace(plan, rule=query.policy.rule, learning=learning)
     portions = memory.portions(query.names) or (1.0,)
     if memory.rows is not None:
         return _row_budget(plan, memory.rows, portions)

@@ -8,8 +8,9 @@ counters; a snapshot is these, and nothing else.
 """
 
 import datetime as dt
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -56,6 +57,8 @@ class Engine:
         departures: bool = False,
         oracle: Mapping[str, Any] | None = None,
     ) -> None:
+        if not isinstance(query, Query):
+            raise SpecError(f"Engine takes a Query, got {type(query).__name__}: build one with windrow.Query(...)")
         self.query = query
         self.count_only = count_only
         self._track = recall
@@ -89,11 +92,10 @@ class Engine:
         return binding
 
     def _start(self, binding: Binding) -> None:
-        """An empty shard for a bound query."""
-        self._binding = binding
-        self._shard = Shard(binding.plan, emit=not self.count_only)
+        """An empty shard for a bound query; nothing is taken over before all of it is made."""
+        shard = Shard(binding.plan, emit=not self.count_only)
         if self._oracle and binding.plan.learning.kind == at.STAT_ORACLE:
-            oracle_table(binding, self._oracle, self._shard)
+            oracle_table(binding, self._oracle, shard)
         streams = range(binding.plan.streams)
         kept = [
             pa.schema([binding.schemas[binding.query.names[s]].field(c) for c in binding.payload[s]]) for s in streams
@@ -101,12 +103,13 @@ class Engine:
         self._payloads = [Payload(s, kept[s]) for s in streams]
         if self._keeps_departures:
             self._departures = Departures(kept)
-            self._shard.keep_gone()
+            shard.keep_gone()
         self._arrived = np.zeros((len(self.query.streams), 3), np.int64)  # arrived, late, ignored
         self._false = 0  # candidates of colliding codes
         self._tracker: Tracker | None = None
         if self._track and self.query.memory is not None and self.query.on_full == "shed":
             self._tracker = Tracker(binding.plan, binding.recall_bytes)
+        self._binding, self._shard = binding, shard
 
     # -- pushing ---------------------------------------------------------------------------------------------------
 
@@ -117,24 +120,27 @@ class Engine:
         """
         self._check(batches)
         first = self._binding is None
-        if first:
-            self._bind({name: as_table(data, name).schema for name, data in batches.items() if data is not None})
-        binding, shard = self._bound()
         try:
+            if first:
+                self._bind({name: as_table(data, name).schema for name, data in batches.items() if data is not None})
+            binding, shard = self._bound()
             inputs = tables(binding, batches)
             mark = int(shard.words[at.WATERMARK])
             if watermark is not None:
                 mark = max(mark, ticks_of(watermark, binding.domain, "push: watermark"))
             rows = [rows_of(binding, s, t, mark, int(self._arrived[s, 0])) for s, t in enumerate(inputs)]
-        except WindrowError:
+        except Exception:
             if first:  # a push that is refused has not happened: it does not fix the schemas either
                 self._binding = self._shard = None
             raise
         packed = Packed(binding, rows, [payload.rows for payload in self._payloads])
+        payloads = [p.table(r.table.select(p.schema.names)) for p, r in zip(self._payloads, rows, strict=True)]
         self._interrupted = True
         if watermark is not None:
             self._raise_watermark(mark)
-        found = self._run(binding, shard, packed, rows)
+        clock, seq = int(shard.words[at.CLOCK]), int(shard.words[at.SEQ])
+        found = self._run(binding, shard, packed, payloads)
+        self._note_departures(rows, packed, payloads, clock, seq)
         self._count(rows)
         self._keep(shard, packed, rows)
         if self._tracker is not None:
@@ -177,11 +183,10 @@ class Engine:
         assert self._binding is not None and self._shard is not None
         return self._binding, self._shard
 
-    def _run(self, binding: Binding, shard: Shard, packed: Packed, rows: list[Rows]) -> pa.Table:
+    def _run(self, binding: Binding, shard: Shard, packed: Packed, payloads: list[pa.Table]) -> pa.Table:
         """Drive the shard through the packed rows and gather the matches."""
         before = shard.words.copy() if binding.plan.fail_when_full else None
-        clock, seq = int(shard.words[at.CLOCK]), int(shard.words[at.SEQ])
-        payloads = [p.table(r.table.select(p.schema.names)) for p, r in zip(self._payloads, rows, strict=True)]
+        false = self._false
         pieces: list[pa.Table] = []
         try:
             for where, records in packed.pieces():
@@ -194,18 +199,25 @@ class Engine:
         except Full:
             assert before is not None
             shard.hold(before)
-            self._interrupted = False
+            self._false, self._interrupted = false, False
             raise MemoryFull(
                 f"the join needs more than its memory of {binding.query.memory}: nothing of this push was taken; "
                 "raise memory, or let on_full='shed' choose what to lose"
             ) from None
-        if self._departures is not None:
-            self._departures.add_late(rows, clock, seq)
-            self._departures.add_shed(shard.gone(), payloads)
-            if shard.stream_counter(at.SHED).any():
-                bases = [payload.rows for payload in self._payloads]
-                self._departures.add_disordered(rows, packed, bases, clock, seq)
         return pa.concat_tables(pieces) if pieces else emit.schema(binding).empty_table()
+
+    def _note_departures(
+        self, rows: list[Rows], packed: Packed, payloads: list[pa.Table], clock: int, seq: int
+    ) -> None:
+        """Remember who was lost in a push that began when clock and sequence number stood at these."""
+        if self._departures is None:
+            return
+        shard = self._bound()[1]
+        self._departures.add_late(rows, clock, seq)
+        self._departures.add_shed(shard.gone(), payloads)
+        if shard.stream_counter(at.SHED).any():
+            bases = [payload.rows for payload in self._payloads]
+            self._departures.add_disordered(rows, packed, bases, clock, seq)
 
     def _count(self, rows: list[Rows]) -> None:
         for s, r in enumerate(rows):
@@ -227,7 +239,11 @@ class Engine:
 
     @property
     def memory(self) -> Memory | None:
-        """The budget; setting it takes effect at once."""
+        """The budget; setting it takes effect at once.
+
+        What statistics have learned stays with every change between budgets, shared or split; without one nothing
+        is learned, and what was known is forgotten.
+        """
         return self.query.memory
 
     @memory.setter
@@ -246,9 +262,16 @@ class Engine:
 
     def _change(self, query: Query) -> None:
         """Take over other windows or another budget: expire and shed at once."""
+        self._check({})
         if self._binding is not None:
             binding = self._binding.rebound(query)
-            shard = self._changed(binding)
+            try:
+                shard = self._changed(binding)
+            except Full:
+                raise MemoryFull(
+                    f"the rows that are held do not fit into memory of {query.memory}, and on_full='fail' sheds none: "
+                    "nothing was changed; give more memory, or smaller windows first"
+                ) from None
             self._binding, self._shard = binding, shard
             if self._departures is not None:
                 self._departures.add_shed(shard.gone(), [payload.table() for payload in self._payloads])
@@ -260,15 +283,43 @@ class Engine:
         """The shard under a changed binding: the same one, or its residents moved where the policy's columns differ."""
         old, shard = self._bound()
         if binding.plan.same_shape(old.plan):
+            self._tracker = self._tracker_for(binding)
             shard.change(binding.plan)
-            if self._tracker is not None:
-                self._tracker.change(binding.plan, binding.recall_bytes)
             return shard
-        shard, slots = shard.moved_to(binding.plan)
+        moved, slots = shard.moved_to(binding.plan, self._oracle_for(binding))
+        self._tracker = self._tracker_for(binding)
         for payload in self._payloads:
             payload.chunks = [(table, slots[owners]) for table, owners in payload.chunks]
-        self._tracker = None  # recall counts from here on would not be comparable with those before
-        return shard
+        return moved
+
+    def _oracle_for(self, binding: Binding) -> Callable[[Shard], None] | None:
+        """What writes the oracle's table into a new shard; None where there is none to write, or it moves along."""
+        old, _ = self._bound()
+        if binding.plan.learning.kind != at.STAT_ORACLE or old.plan.learning.kind == at.STAT_ORACLE:
+            return None
+        if not self._oracle:
+            raise SpecError(
+                f"policy {binding.query.policy.name!r} with the statistic 'oracle' needs oracle= with the whole "
+                "streams, and a snapshot of an engine without a cap does not hold them: start anew"
+            )
+        return partial(oracle_table, binding, self._oracle)
+
+    def _tracker_for(self, binding: Binding) -> Tracker | None:
+        """The estimate of recall under a changed binding: it goes on, or begins where there was no cap before.
+
+        Without a cap there is none. If rows had been shed before that, recall is not known any more.
+        """
+        old, shard = self._bound()
+        if binding.query.memory is None or binding.query.on_full != "shed" or not self._track:
+            return None
+        if self._tracker is not None:
+            self._tracker.change(binding.plan, binding.recall_bytes)
+            return self._tracker
+        if old.query.memory is not None or shard.stream_counter(at.SHED).any():
+            return None
+        tracker = Tracker(binding.plan, binding.recall_bytes)
+        tracker.begin(shard.words)
+        return tracker
 
     # -- what it says of itself ------------------------------------------------------------------------------------
 
@@ -276,11 +327,11 @@ class Engine:
     def metrics(self) -> Metrics:
         """The counters now."""
         if self._binding is None:
-            return Metrics(0, 0, 0, streams={name: StreamMetrics() for name in self.query.names})
+            return Metrics(0, 0, 0, {name: StreamMetrics() for name in self.query.names})
         _, shard = self._bound()
         streams = {}
         columns = {name: shard.stream_counter(w) for name, w in (("expired", at.EXPIRED), ("shed", at.SHED))}
-        columns |= {"resident_rows": shard.stream_counter(at.ROWS), "resident_bytes": shard.stream_counter(at.BYTES)}
+        columns |= {"resident_rows": shard.stream_counter(at.ROWS), "resident_bytes": shard.stream_bytes()}
         for s, name in enumerate(self.query.names):
             arrived, late, ignored = (int(n) for n in self._arrived[s])
             counters = {counter: int(values[s]) for counter, values in columns.items()}
@@ -291,7 +342,6 @@ class Engine:
             matched=matched,
             peak_rows=int(shard.words[at.PEAK_ROWS]),
             peak_bytes=int(shard.words[at.PEAK_BYTES]),
-            resident_bytes=shard.charged_bytes,
             streams=streams,
             value=float(shard.floats[at.VALUE]) if self.query.value is not None else None,
             recall=recall.overall if recall else None,

@@ -1,7 +1,7 @@
 """Preparing a batch: Arrow rows become the records that kernels take, or one clear error before anything has changed.
 
-Here rows are found late (behind the watermark) or to be ignored (filtered out, or without a key): they are counted,
-not joined.
+Here rows are found late (behind the watermark) or to be ignored (filtered out, or without a key or a time): they are
+counted, not joined.
 """
 
 from collections.abc import Iterator, Mapping
@@ -14,7 +14,7 @@ import pyarrow as pa
 from windrow.engine.bind import Binding
 from windrow.engine.filters import passes
 from windrow.engine.intake import as_table
-from windrow.errors import InputError, TimeError
+from windrow.errors import InputError
 from windrow.kernels import layout as at
 from windrow.kernels.rows import pack
 from windrow.state.coding import key_codes, number_codes, row_bytes, times
@@ -31,25 +31,26 @@ class Rows:
     table: pa.Table
     time: np.ndarray
     keep: np.ndarray  # rows that are not late and may match
-    counted: np.ndarray  # rows that are not late
+    counted: np.ndarray  # rows that have a time and are not late
     codes: list[np.ndarray]
     numbers: list[np.ndarray]
     cost: np.ndarray
     gain: np.ndarray
+    untimed: int = 0  # rows without a time
 
     def chosen(self) -> Any:
-        """An index of the rows that are not late."""
+        """An index of the rows that have a time and are not late."""
         return slice(None) if self.counted.all() else np.flatnonzero(self.counted)
 
     @property
     def late(self) -> int:
         """How many rows came too late."""
-        return len(self.time) - int(self.counted.sum())
+        return len(self.time) - self.untimed - int(self.counted.sum())
 
     @property
     def ignored(self) -> int:
         """How many rows can never match."""
-        return int(self.counted.sum()) - int(self.keep.sum())
+        return self.untimed + int(self.counted.sum()) - int(self.keep.sum())
 
 
 def tables(binding: Binding, batches: Mapping[str, Any]) -> list[pa.Table]:
@@ -75,31 +76,30 @@ def _table(schema: pa.Schema, data: Any, stream: str) -> pa.Table:
                 )
             place = table.column_names.index(field.name)
             table = table.set_column(place, field, pa.nulls(table.num_rows, field.type))
-    return table.select(schema.names)
+    return pa.Table.from_arrays(table.select(schema.names).columns, schema=schema)
 
 
 def rows_of(binding: Binding, stream: int, table: pa.Table, watermark: int, first_rank: int) -> Rows:
     """Code one stream's rows."""
     spec, name = binding.query.streams[stream], binding.query.names[stream]
     n = table.num_rows
+    timed = None
     if binding.domain.kind == "rank":
         time = np.arange(first_rank, first_rank + n, dtype=np.int64)
     else:
-        time = times(table[spec.time], binding.domain, f"{name}.{spec.time}")
-        if n and max(abs(int(time.max())), abs(int(time.min()))) >= at.HIGH:
-            raise TimeError(
-                f"stream {name!r}: times in {spec.time!r} lie too far from 1970 for their unit: use a coarser one"
-            )
+        time, timed = times(table[spec.time], binding.domain, f"{name}.{spec.time}")
     counted = time >= watermark
+    if timed is not None:
+        counted &= timed
     keep = counted.copy()
     for filter_ in spec.where:
         keep &= passes(filter_, table[filter_.column], name)
     codes, valid = _codes(binding, stream, table)
     numbers, present = _numbers(binding, stream, table)
     keep &= valid & present
-    return Rows(
-        table, time, keep, counted, codes, numbers, _costs(binding, stream, table), _gains(binding, stream, table)
-    )
+    untimed = 0 if timed is None else n - int(timed.sum())
+    costs, gains = _costs(binding, stream, table), _gains(binding, stream, table)
+    return Rows(table, time, keep, counted, codes, numbers, costs, gains, untimed)
 
 
 def codes_of(binding: Binding, stream: int, directory: int, table: pa.Table) -> tuple[np.ndarray, np.ndarray | None]:
@@ -172,7 +172,8 @@ class Packed:
 
     def __init__(self, binding: Binding, rows: list[Rows], bases: list[int]) -> None:
         self.words = at.R_CODES + binding.plan.links + binding.plan.numbers.shape[1]
-        # late rows stay out; ignored ones come along, because they too move the clock and count in windows of rows
+        # rows that are late or without a time stay out; other ignored ones come along, because they too move the clock
+        # and count in windows of rows
         chosen = [r.chosen() for r in rows]
         sizes = [len(r.time[c]) for r, c in zip(rows, chosen, strict=True)]
         self.stream = np.repeat(np.arange(len(rows)), sizes)

@@ -248,8 +248,11 @@ def learn_numbers(words: Any, r: Any, rx: Any, at: int, gain: float) -> None:
 
 @inline
 def met_later(m: Memory, r: Any, k: int, end: int) -> bool:
-    """Whether a later row of the group may match the k-th row (true as well when the group is too long to look)."""
-    if end - k > 8:
+    """Whether a later row of the group may match the k-th row, or make room for it by pushing another out of a window.
+
+    True as well when the group is too long to look.
+    """
+    if end - k > 8 or (m.rank_off > 0 and end - k > 1):
         return True
     words = row_words(m)
     for later in range(k + 1, end):
@@ -288,7 +291,8 @@ def settle_row(m: Memory, r: Any, at: int, slot: int, alone: bool) -> None:
         let_go(m.w, slot, False)
         r[at + R_SLOT] = NONE
         return
-    if too_large(m, slot) or (alone and hopeless(m, slot)):
+    # where nothing may be shed, whatever does not fit is admitted too: `leave` then finds the pool above its cap
+    if m.w[FAIL_WHEN_FULL] == 0 and (too_large(m, slot) or (alone and hopeless(m, slot))):
         turn_away(m.w, slot)
         r[at + R_SLOT] = NONE
         return

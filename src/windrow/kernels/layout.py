@@ -103,4 +103,4 @@ G_STREAM, G_ROW, G_SEQ, G_CLOCK, GONE_SIZE = range(5)
 
 GROUP_LIMIT = 4096  # rows of one instant that arrive together, at most
 OUT_PAUSE = 1 << 20  # matches after which a driver comes back
-GROUPS = 32  # random groups of keys from which the interval of recall is estimated
+GROUPS = 32  # random groups of stored rows from which the interval of recall is estimated

@@ -7,7 +7,7 @@ import numpy as np
 from windrow.kernels import directory, tournament
 from windrow.kernels.chains import free_slot, key_of, link_at, slot_at, stream_at, take_slot
 from windrow.kernels.directory import key_at
-from windrow.kernels.estimate import freq_at, hist_learn
+from windrow.kernels.estimate import freq_at, hist_learn, worth_at
 from windrow.kernels.jit import entry, inline, inner
 from windrow.kernels.layout import (
     ARRIVALS,
@@ -17,7 +17,10 @@ from windrow.kernels.layout import (
     COST,
     COUNT,
     DIR_SIZE,
+    DONE,
     EXPIRED,
+    FAIL_WHEN_FULL,
+    FULL,
     G_CLOCK,
     G_ROW,
     G_SEQ,
@@ -51,9 +54,10 @@ from windrow.kernels.layout import (
     TOP,
     VALUE,
     WATERMARK,
+    WEIGHT,
 )
 from windrow.kernels.memory import Memory, memory_of
-from windrow.kernels.retain import admit, expire_all, is_idle, move_watermark, open_key, shed
+from windrow.kernels.retain import admit, any_over, expire_all, is_idle, move_watermark, open_key, shed
 from windrow.kernels.score import clock, ranked, touch_all
 
 RARITIES = 2048  # exponents of a float
@@ -80,13 +84,16 @@ def raise_watermark(block: Any, mark: int) -> None:
 
 
 @entry
-def reconsider(block: Any) -> None:
-    """After windows or caps have changed: expire, rank anew, shed."""
+def reconsider(block: Any) -> int:
+    """After windows or caps have changed: expire, rank anew, shed. FULL if rows do not fit and none may be shed."""
     m = memory_of(block)
     move_watermark(m)
     expire_all(m)
+    if m.w[FAIL_WHEN_FULL] and any_over(m):
+        return FULL
     touch_all(m.w)
     shed(m)
+    return DONE
 
 
 @inline
@@ -153,10 +160,11 @@ def drain(block: Any) -> Any:
 
 
 @entry
-def move_residents(old: Any, new: Any, extra_cost: int) -> Any:
+def move_residents(old: Any, new: Any, extra_cost: int, learned: bool) -> Any:
     """Admit the residents of one block to an empty one of the same join; the new slot of each old one.
 
-    Charges grow by `extra_cost` per row, what the new block costs more. The new block has room for all.
+    Charges grow by `extra_cost` per row, what the new block costs more. The new block has room for all. With `learned`
+    both blocks count frequencies in the same way: they move too, with the keys that only statistics keep.
     """
     a, b = memory_of(old), memory_of(new)
     moved = np.zeros(a.w[TOP], np.int64)
@@ -170,7 +178,29 @@ def move_residents(old: Any, new: Any, extra_cost: int) -> Any:
         while slot >= 0:
             moved[slot] = move_one(a, b, slot, stream, extra_cost)
             slot = a.w[slot_at(a, slot) + NEWER]
+    if learned:
+        b.x[WEIGHT] = a.x[WEIGHT]
+        for d in range(a.dirs):
+            move_frequencies(a, b, d)
     return moved
+
+
+@inner
+def move_frequencies(a: Memory, b: Memory, d: int) -> None:
+    """Copy how often the keys of a directory arrive; keys without residents come along."""
+    for key in range(a.w[a.dirs_at + d * DIR_SIZE + KEY_TOP]):
+        x = key_at(a, d, key)
+        if a.w[x + COUNT] == NONE:
+            continue
+        there = directory.find(b, d, a.w[x + CODE])
+        if there < 0:
+            there = directory.add(b, d, a.w[x + CODE])
+            b.w[b.dirs_at + d * DIR_SIZE + KEY_IDLE] += 1
+        y = key_at(b, d, there)
+        for stream in range(a.streams):
+            b.w[freq_at(y, stream)] = a.w[freq_at(x, stream)]
+            if a.valued:
+                b.w[worth_at(b, y, stream)] = a.w[worth_at(a, x, stream)]
 
 
 @inner

@@ -15,13 +15,14 @@ from typing import Any
 
 import pyarrow as pa
 
+from windrow import policies
 from windrow.engine import Engine, Metrics
 from windrow.errors import SpecError
 from windrow.feed import feed
 from windrow.lab.generators import bursty_pair
 from windrow.spec import Query, pair_query
 
-POLICIES = ("rand", "fifo", "prob", "life", "life-expected")
+POLICIES = tuple(policy.name for policy in policies.ALL)
 SHARES = (5, 10, 20, 35, 50, 75, 100)
 """Budgets in percent of what the exact join holds at its peak."""
 
@@ -135,7 +136,7 @@ def sweep(outcome: Outcome, tables: Tables) -> Iterator[Outcome]:
             budget = outcome.budget(share)
             metrics = count(_query().with_(memory=budget, policy=policy, seed=outcome.seed), tables)
             recall = metrics.matched / outcome.exact_matched
-            point = Point(policy, share, budget, metrics.matched, metrics.total("shed"), recall)
+            point = Point(policy, share, budget, metrics.matched, metrics.shed, recall)
             outcome = replace(outcome, points=(*outcome.points, point))
             yield outcome
 

@@ -42,6 +42,15 @@ class Tracker:
         self.recent = np.zeros(2)
         self._last = np.zeros(2)
 
+    def begin(self, words: np.ndarray) -> None:
+        """Start in the middle, from the block of a join without a cap, of which nothing has been lost so far."""
+        plan = self.shard.plan
+        self.shard.hold(words.copy())
+        self.shard.words[at.EMIT] = 0
+        self.shard.change(plan)
+        self._last = np.array([self.exact, self.exact])
+        self._fit()
+
     def watch(self, records: np.ndarray) -> None:
         """Take the same records as the shedding shard has just taken."""
         if self.given_up:
@@ -50,6 +59,10 @@ class Tracker:
             mark_sample(self.shard.words, records, self.shard.row_words, self.share)
         for _ in self.shard.advance(records):
             pass
+        self._fit()
+
+    def _fit(self) -> None:
+        """Stay inside the bytes."""
         while self.shard.charged_bytes > SPARE * self.limit_bytes and not self.given_up:
             self._halve()
 

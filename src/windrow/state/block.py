@@ -135,6 +135,24 @@ def start(plan: Plan, route: Route, emit: bool) -> np.ndarray:
     return words
 
 
+ROUTES = (at.ORDER_AT, at.ACCESS_AT, at.CHECKS_AT, at.TALLY_AT)
+LEARNED = (at.HISTS_AT, at.MEANS_AT, at.LIFE_AT, at.SKETCH_AT, at.ORACLE_START_AT, at.ORACLE_AT)
+
+
+def carry(old: np.ndarray, old_plan: Plan, new: np.ndarray, plan: Plan, learned: bool) -> None:
+    """Copy what does not belong to single rows or keys: probe orders and, if both learn alike, what was learned."""
+    new[at.ROUTED] = old[at.ROUTED]
+    sizes = {p.word: p for p in parts(old_plan, _capacity(old), int(old[at.ORACLE_ROWS]))}
+    for word in ROUTES + LEARNED if learned else ROUTES:
+        part = sizes[word]
+        view(new, word, part.outer, part.inner)[:] = view(old, word, part.outer, part.inner)
+
+
+def _capacity(words: np.ndarray) -> Capacity:
+    """What a block can hold."""
+    return Capacity(int(words[at.SLOT_CAP]), int(words[at.KEY_CAP]), int(words[at.BLOCK_CAP]))
+
+
 def view(words: np.ndarray, word: int, outer: int, inner: int) -> np.ndarray:
     """A part of the block as a matrix."""
     first = int(words[word])
@@ -198,7 +216,7 @@ def clear_new(words: np.ndarray, plan: Plan, old_leaves: int, old_blocks: int) -
 
 def regrown(words: np.ndarray, plan: Plan, capacity: Capacity, oracle_rows: int | None = None) -> np.ndarray:
     """The same shard in a block of other capacity; directories' tables and inner nodes are left to be rebuilt."""
-    old = Capacity(int(words[at.SLOT_CAP]), int(words[at.KEY_CAP]), int(words[at.BLOCK_CAP]))
+    old = _capacity(words)
     old_oracle = int(words[at.ORACLE_ROWS])
     rows = old_oracle if oracle_rows is None else oracle_rows
     new = lay_out(plan, capacity, rows)
