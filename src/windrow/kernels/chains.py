@@ -1,8 +1,8 @@
 """Slots and the two kinds of lists through them.
 
 Both lists are sorted by (time, sequence number), or by sequence number alone where the window counts rows. In-order
-rows are appended in O(1). A row that comes out of order walks on from where the stream's last row went into the age list,
-so a batch that is sorted costs one merge step per row it passes; from there it finds its place in its chain:
+rows are appended in O(1). A row that comes out of order walks on from where the stream's last row went into the age
+list, so a batch that is sorted costs one merge step per row it passes; from there it finds its place in its chain:
 
     chain   back from the newest row of the key                        <= newer rows of the key
     age     back from the row before it, to one of the same key        about all rows / rows of the key
