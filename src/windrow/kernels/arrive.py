@@ -14,6 +14,7 @@ from typing import Any
 
 from windrow.kernels import tournament
 from windrow.kernels.chains import key_of, link_at, slot_at, stream_at, take_slot
+from windrow.kernels.directory import key_at
 from windrow.kernels.estimate import fade, hist_learn, learn_key, learns
 from windrow.kernels.jit import inline, inner
 from windrow.kernels.layout import (
@@ -23,6 +24,7 @@ from windrow.kernels.layout import (
     CAP_BYTES,
     CAP_ROWS,
     COST,
+    COUNT,
     DIR_SIZE,
     DONE,
     DRAIN,
@@ -48,6 +50,7 @@ from windrow.kernels.layout import (
     LAST_ROWS,
     NEAR,
     NONE,
+    PER_STREAM,
     POOL,
     POOL_SIZE,
     PROBE_ONLY,
@@ -267,6 +270,8 @@ def hopeless(m: Memory, slot: int) -> bool:
     if m.by_row or not ranked(m):
         return False
     stream, key = stream_of(m, slot), key_of(m, slot, 0)
+    if m.w[key_at(m, 0, key) + PER_STREAM * stream + COUNT] > 0:
+        return False  # an older row stands for the key: it would go first
     pool = m.w[stream_at(m, stream) + POOL]
     at = m.pools_at + pool * POOL_SIZE
     cost = m.w[slot_at(m, slot) + COST] >> STREAM_BITS
@@ -280,7 +285,7 @@ def hopeless(m: Memory, slot: int) -> bool:
     now = clock(m)
     if m.drifting:
         tournament.advance(m.w, pool, now)
-        score *= expiry(m, slot) - now
+        score = score * expiry(m, slot) - score * now  # as a leaf computes it, to the last bit: ties decide
     return score < tournament.priority(m, tournament.leaf_at(m, pool, tournament.winner(m, pool)), now)
 
 
