@@ -41,6 +41,11 @@ class Binding:
     keeps_payload: bool = True
     code_mask: int = 2**64 - 1  # tests narrow it to force collisions of codes
 
+    def payload_schema(self, stream: int) -> pa.Schema:
+        """The columns that a stream's residents keep."""
+        schema = self.schemas[self.query.names[stream]]
+        return pa.schema([schema.field(column) for column in self.payload[stream]])
+
     def rebound(self, query: Query) -> "Binding":
         """The same join with other windows or another budget."""
         windows = _windows(query, self.domain)

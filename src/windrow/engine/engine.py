@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from windrow.engine import emit
+from windrow.engine import emit, saved
 from windrow.engine.bind import Binding, bind
 from windrow.engine.intake import as_table, plain_schema
 from windrow.engine.metrics import Metrics, StreamMetrics
@@ -26,6 +26,7 @@ from windrow.kernels.rows import still_there
 from windrow.quality.tracker import Recall, Tracker
 from windrow.spec import Memory, Query, Window
 from windrow.state import snapshot as snapshots
+from windrow.state.compact import layout_digest
 from windrow.state.payload import Payload
 from windrow.state.shard import Full, Shard
 from windrow.statistics import Oracle
@@ -81,11 +82,7 @@ class Engine:
         self._shard = Shard(binding.plan, emit=not self.count_only)
         if self._oracle and binding.plan.learning.kind == at.STAT_ORACLE:
             oracle_table(binding, self._oracle, self._shard)
-        streams = range(binding.plan.streams)
-        kept = [
-            pa.schema([binding.schemas[binding.query.names[s]].field(c) for c in binding.payload[s]]) for s in streams
-        ]
-        self._payloads = [Payload(s, kept[s]) for s in streams]
+        self._payloads = [Payload(s, binding.payload_schema(s)) for s in range(binding.plan.streams)]
         self._arrived = np.zeros((len(self.query.streams), 3), np.int64)  # arrived, late, ignored
         self._false = 0  # candidates of colliding codes
         self._tracker: Tracker | None = None
@@ -260,6 +257,7 @@ class Engine:
         """The whole state as bytes."""
         self._check({})
         header: dict[str, Any] = {
+            "layout": layout_digest(),
             "query": self.query.to_json(),
             "count_only": self.count_only,
             "recall": self._track,
@@ -268,51 +266,35 @@ class Engine:
         if self._binding is None:
             return snapshots.write(header, [])
         binding, shard = self._bound()
-        header |= {
-            "arrived": self._arrived.tolist(),
-            "false": self._false,
-            "chunks": [len(p.chunks) for p in self._payloads],
-        }
-        parts: list[Any] = [snapshots.table_bytes(binding.schemas[n].empty_table()) for n in self.query.names]
-        parts.append(shard.words)
-        for payload in self._payloads:
-            for table, owners in payload.chunks:
-                parts += [snapshots.table_bytes(table), owners]
+        header |= {"arrived": self._arrived.tolist(), "false": self._false}
         if self._tracker is not None:
             header["tracker"] = self._tracker.state()
-            parts.append(self._tracker.shard.words)
-        return snapshots.write(header, parts)
+        return snapshots.write(header, saved.parts(binding, shard, self._payloads, self._tracker))
 
     @classmethod
     def restore(cls, data: bytes, query: Query | None = None) -> "Engine":
         """The engine of a snapshot; if a query is given, the snapshot must be of that query."""
         snap = snapshots.read(data)
-        header, parts = snap.header, list(snap.parts)
-        saved = Query.from_json(header["query"])
-        if query is not None and query.fingerprint() != saved.fingerprint():
+        header = snap.header
+        with saved.read_strictly():
+            saved.check_layout(header)
+            old = Query.from_json(header["query"])
+        if query is not None and query.fingerprint() != old.fingerprint():
             raise SnapshotError("the snapshot is of another query: restore it without query=, or start anew")
         engine = cls.__new__(cls)
-        engine.query, engine.count_only, engine._track = saved, header["count_only"], header["recall"]
         engine._oracle, engine._binding, engine._shard = {}, None, None
         engine._interrupted = False
-        if header["bound"]:
-            engine._fill(header, parts)
-        if query is not None and (query.memory, query.streams) != (saved.memory, saved.streams):
+        with saved.read_strictly():
+            engine.query, engine.count_only, engine._track = old, bool(header["count_only"]), bool(header["recall"])
+            if header["bound"]:
+                engine._fill(header, list(snap.parts))
+        if query is not None and (query.memory, query.streams) != (old.memory, old.streams):
             engine._change(query)
         return engine
 
     def _fill(self, header: dict[str, Any], parts: list[pa.Buffer]) -> None:
         """Take over the state of a snapshot."""
-        schemas = {name: snapshots.table_of(parts.pop(0)).schema for name in self.query.names}
-        self._start(replace(bind(self.query, schemas), keeps_payload=not self.count_only))
-        _, shard = self._bound()
-        shard.hold(snapshots.words_of(parts.pop(0)))
-        for payload, chunks in zip(self._payloads, header["chunks"], strict=True):
-            for _ in range(chunks):
-                payload.chunks.append((snapshots.table_of(parts.pop(0)), snapshots.words_of(parts.pop(0))))
-        if "tracker" not in header:
-            self._tracker = None
-        elif self._tracker is not None:
-            self._tracker.restore(snapshots.words_of(parts.pop(0)), header["tracker"])
-        self._arrived = np.array(header["arrived"], np.int64)
-        self._false = int(header["false"])
+        state = saved.opened(self.query, self.count_only, header, parts)
+        self._binding, self._shard = state.binding, state.shard
+        self._payloads, self._tracker = state.payloads, state.tracker
+        self._arrived, self._false = state.arrived, int(header["false"])

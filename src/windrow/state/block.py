@@ -103,10 +103,9 @@ def lay_out(plan: Plan, capacity: Capacity, oracle_rows: int = 0) -> np.ndarray:
     return words
 
 
-def start(plan: Plan, route: Route, emit: bool) -> np.ndarray:
+def start(plan: Plan, route: Route, emit: bool, capacity: Capacity | None = None, oracle_rows: int = 0) -> np.ndarray:
     """The block of an empty shard."""
-    capacity = Capacity()
-    words = lay_out(plan, capacity)
+    words = lay_out(plan, capacity or Capacity(), oracle_rows)
     floats = words.view(np.float64)
     words[at.FREE] = NONE
     words[at.CLOCK] = words[at.WATERMARK] = LOW

@@ -43,10 +43,14 @@ class Payload:
         if len(chosen) == 0:
             return
         first = self.rows
-        self.chunks.append((_taken(batch, chosen), slots))
+        self.chunks.append((taken(batch, chosen), slots))
         repoint(block, slots, first)
         while len(self.chunks) > 1 and len(self.chunks[-2][1]) < 2 * len(self.chunks[-1][1]):
             self._merge(block, len(self.chunks) - 2)
+
+    def hold(self, table: pa.Table, first: int, rows: int) -> None:
+        """Take over the payload of so many residents, which sit in slots from `first` on."""
+        self.chunks = [(table, np.arange(first, first + rows))] if rows else []
 
     def tidy(self, block: np.ndarray, residents: int) -> None:
         """Copy everything together when too much is dead."""
@@ -62,11 +66,11 @@ class Payload:
         merged = pa.concat_tables([columns for columns, _ in self.chunks[start:]])
         del self.chunks[start:]
         if len(alive):
-            self.chunks.append((_taken(merged, alive), owners[alive]))
+            self.chunks.append((taken(merged, alive), owners[alive]))
             repoint(block, owners[alive], first)
 
 
-def _taken(table: pa.Table, rows: np.ndarray) -> pa.Table:
+def taken(table: pa.Table, rows: np.ndarray) -> pa.Table:
     """A copy of some rows, in one piece, that holds on to nothing else."""
     if table.num_columns == 0:
         return table

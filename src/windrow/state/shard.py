@@ -29,10 +29,12 @@ class Full(Exception):
 class Shard:
     """Residents, indexes, statistics and counters of one shard."""
 
-    def __init__(self, plan: Plan, emit: bool = True) -> None:
+    def __init__(self, plan: Plan, emit: bool = True, words: np.ndarray | None = None) -> None:
+        """An empty shard, or one that takes over a block."""
         self.plan = plan
-        self.hold(block.start(plan, route(plan), emit))
-        upkeep.rebuild(self.words)
+        self.hold(block.start(plan, route(plan), emit) if words is None else words)
+        if words is None:
+            upkeep.rebuild(self.words)
 
     def hold(self, words: np.ndarray) -> None:
         """Take a block as this shard's memory."""
