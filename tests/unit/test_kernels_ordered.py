@@ -13,7 +13,7 @@ from tests.unit.blocks import block_of, plan_of
 
 from windrow.kernels import layout as at
 from windrow.kernels.memory import memory_of
-from windrow.kernels.ordered import FILLED, block_at, insert, ordered_bits, remove, seek, used_at
+from windrow.kernels.ordered import block_at, insert, ordered_bits, remove, seek, used_at
 from windrow.state.block import view
 
 INSERT, REMOVE, SCAN = range(3)
@@ -115,7 +115,7 @@ def test_an_index_is_a_sorted_list_of_pairs(numbers, ix):
     found, order = blocks_of(block, ix, plan)
     assert [pair for part in found for pair in part] == pairs
     assert all(1 <= len(part) <= at.BLOCK for part in found)
-    assert all(len(one) + len(other) > FILLED for one, other in pairwise(found))
+    assert all(len(one) + len(other) > at.FILLED for one, other in pairwise(found))
     assert order == list(range(int(block[at.BLOCK_CAP])))
     for other in set(range(4)) - {ix}:
         assert blocks_of(block, other, plan)[0] == []

@@ -82,6 +82,8 @@ class Engine:
         self._shard = Shard(binding.plan, emit=not self.count_only)
         if self._oracle and binding.plan.learning.kind == at.STAT_ORACLE:
             oracle_table(binding, self._oracle, self._shard)
+            self._binding = binding = binding.with_oracle(int(self._shard.words[at.ORACLE_ROWS]))
+            self._shard.change(binding.plan)
         self._payloads = [Payload(s, binding.payload_schema(s)) for s in range(binding.plan.streams)]
         self._arrived = np.zeros((len(self.query.streams), 3), np.int64)  # arrived, late, ignored
         self._false = 0  # candidates of colliding codes
@@ -133,7 +135,8 @@ class Engine:
 
     def _run(self, binding: Binding, shard: Shard, packed: Packed, rows: list[Rows]) -> pa.Table:
         """Drive the shard through the packed rows and gather the matches."""
-        before = shard.words.copy() if binding.plan.fail_when_full else None
+        at_risk = binding.plan.fail_when_full and shard.may_overflow(packed.stream, packed.head[4])
+        before = shard.words.copy() if at_risk else None
         payloads = [p.table(r.table.select(p.schema.names)) for p, r in zip(self._payloads, rows, strict=True)]
         pieces: list[pa.Table] = []
         try:
@@ -162,13 +165,13 @@ class Engine:
         """Store the payload of the rows that have become residents."""
         if self.count_only:
             return
-        residents = shard.stream_counter(at.ROWS)
+        binding, residents = self._bound()[0], shard.stream_counter(at.ROWS)
         there = still_there(shard.words, packed.slot, packed.stream, packed.row)
         for s, payload in enumerate(self._payloads):
             mine = np.flatnonzero(there & (packed.stream == s))
             table = rows[s].table.select(payload.schema.names)
             payload.admit(shard.words, table, packed.row[mine] - payload.rows, packed.slot[mine])
-            payload.tidy(shard.words, int(residents[s]))
+            payload.tidy(shard.words, int(residents[s]), saved.payload_bytes(binding, shard, s))
 
     # -- changing while it runs ------------------------------------------------------------------------------------
 
@@ -198,8 +201,18 @@ class Engine:
             shard = self._changed(binding)
             self._binding, self._shard = binding, shard
             for s, payload in enumerate(self._payloads):
-                payload.tidy(shard.words, int(shard.stream_counter(at.ROWS)[s]))
+                live = saved.payload_bytes(binding, shard, s)
+                payload.tidy(shard.words, int(shard.stream_counter(at.ROWS)[s]), live)
+            self._shrink()
         self.query = query
+
+    def _shrink(self) -> None:
+        """Move into blocks as large as the residents need, where those are several times too large."""
+        binding, shard = self._bound()
+        if shard.spacious:
+            self._shard = saved.shrunk(shard, self._payloads if binding.keeps_payload else [])
+        if self._tracker is not None and self._tracker.shard.spacious:
+            self._tracker.shard = saved.shrunk(self._tracker.shard, [])
 
     def _changed(self, binding: Binding) -> Shard:
         """The shard under a changed binding: the same one, or its residents moved where the policy's columns differ."""

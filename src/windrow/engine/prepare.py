@@ -145,9 +145,14 @@ def number_bits(binding: Binding, stream: int, number: Number, table: pa.Table) 
     return number_codes(table[number.column], number.type, number.domain, where)  # type: ignore[arg-type]
 
 
+def fixed_cost(binding: Binding) -> int:
+    """What a row is charged beside its payload, and the place in the payload's list of slots."""
+    return binding.plan.row_bytes() + 8
+
+
 def _costs(binding: Binding, stream: int, table: pa.Table) -> np.ndarray:
     """Bytes each row is charged when it is kept."""
-    fixed = binding.plan.row_bytes() + 8
+    fixed = fixed_cost(binding)
     columns = binding.payload[stream]
     if not binding.keeps_payload or not columns:
         return np.full(table.num_rows, fixed, np.int64)

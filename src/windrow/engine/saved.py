@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from windrow.engine.bind import Binding, bind
-from windrow.engine.prepare import codes_in, gains, number_bits
+from windrow.engine.prepare import PAYLOAD_CHARGE, codes_in, fixed_cost, gains, number_bits
 from windrow.errors import SnapshotError, WindrowError
 from windrow.kernels import layout as at
 from windrow.kernels.compact import read_slots
@@ -32,7 +32,7 @@ from windrow.state.payload import Payload, taken
 from windrow.state.rebuilt import restored
 from windrow.state.shard import Shard
 
-CODEC = "zstd"
+CODEC = "lz4"
 PIECE_ROWS = 1 << 20  # rows of payload in one record batch
 
 
@@ -76,8 +76,28 @@ def _keeps(binding: Binding, stream: int) -> bool:
 def _live(payload: Payload, rows: np.ndarray) -> pa.Table:
     """Live rows in the order of their age, in pieces of a fixed size."""
     table = payload.table()
+    if not payload.schema.names:
+        return payload.schema.empty_table()
     pieces = [taken(table, rows[k : k + PIECE_ROWS]) for k in range(0, len(rows), PIECE_ROWS)]
     return pa.concat_tables(pieces) if pieces else payload.schema.empty_table()
+
+
+def payload_bytes(binding: Binding, shard: Shard, stream: int) -> int:
+    """Bytes of payload of a stream's residents, from what they are charged."""
+    rows, charged = int(shard.stream_counter(at.ROWS)[stream]), int(shard.stream_counter(at.BYTES)[stream])
+    return int((charged - rows * fixed_cost(binding)) / PAYLOAD_CHARGE)
+
+
+def shrunk(shard: Shard, payloads: Sequence[Payload]) -> Shard:
+    """The same shard in a block as large as its residents need, and their payload without dead rows."""
+    streams = shard.plan.streams
+    old = saved_shard(shard, [frozenset[str]()] * streams)
+    new, first = restored(shard.plan, bool(shard.words[at.EMIT]), old.columns, [{}] * streams), 0
+    for payload, slots in zip(payloads, old.slots, strict=False):
+        rows = read_slots(shard.words, slots, np.array([at.ROW]))[0]
+        payload.hold(_live(payload, rows), first, len(rows))
+        first += len(rows)
+    return new
 
 
 def _recodable(binding: Binding, stream: int) -> frozenset[str]:
@@ -130,9 +150,10 @@ def check_layout(header: dict[str, Any]) -> None:
 def opened(query: Query, count_only: bool, header: dict[str, Any], buffers: list[pa.Buffer]) -> State:
     """The state that the parts of a snapshot hold."""
     schemas = {name: pa.ipc.read_schema(buffers.pop(0)) for name in query.names}
-    binding = replace(bind(query, schemas), keeps_payload=not count_only)
-    plan = binding.plan
     columns = columns_of(snapshots.table_of(buffers.pop(0)))
+    binding = replace(bind(query, schemas), keeps_payload=not count_only)
+    binding = binding.with_oracle(len(columns.get("oracle.code", ())))
+    plan = binding.plan
     tables = [_payload(binding, s, buffers) for s in range(plan.streams)]
     known = [_recoded(binding, s, tables[s]) for s in range(plan.streams)]
     shard = restored(plan, not count_only, columns, known)

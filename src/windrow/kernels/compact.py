@@ -26,14 +26,17 @@ from windrow.kernels.layout import (
     COUNT,
     DENSE_AT,
     DIR_SIZE,
+    FILLED,
     HEAD,
     HINT,
     KEY,
     KEY_BYTES,
     KEY_IDLE,
     KEY_TOP,
+    LAST_ROWS,
     LINK_NEWER,
     LINK_OLDER,
+    LOW,
     NEWER,
     NEWEST,
     NONE,
@@ -56,9 +59,11 @@ from windrow.kernels.layout import (
     USED_ROWS,
 )
 from windrow.kernels.memory import Memory, memory_of
-from windrow.kernels.ordered import FILLED, block_at, used_at
+from windrow.kernels.ordered import block_at, used_at
 from windrow.kernels.retain import charge, is_idle, unused
 from windrow.kernels.score import clock, group_leaf, group_score, set_leaf, stream_of
+
+TOGETHER = 256  # rows whose keys are looked up before the first of them is linked
 
 
 class Residents(NamedTuple):
@@ -75,15 +80,57 @@ class Residents(NamedTuple):
 
 
 @entry
-def by_age(block: Any, stream: int) -> Any:
-    """The slots of a stream's residents, oldest first."""
+def by_age(block: Any) -> Any:
+    """The slots of all residents, stream by stream, oldest first."""
     m = memory_of(block)
-    found = np.empty(m.w[stream_at(m, stream) + ROWS], np.int64)
-    slot = m.w[stream_at(m, stream) + OLDEST]
-    for k in range(found.shape[0]):
-        found[k] = slot
-        slot = m.w[slot_at(m, slot) + NEWER]
+    rows = 0
+    for stream in range(m.streams):
+        rows += m.w[stream_at(m, stream) + ROWS]
+    found = np.empty(rows, np.int64)
+    if not by_arrival(m, found):
+        walk_ages(m, found)
     return found
+
+
+@inline
+def walk_ages(m: Memory, found: Any) -> None:
+    """Follow the age lists: each step waits for the one before it."""
+    n = 0
+    for stream in range(m.streams):
+        slot = m.w[stream_at(m, stream) + OLDEST]
+        while slot >= 0:
+            found[n] = slot
+            n += 1
+            slot = m.w[slot_at(m, slot) + NEWER]
+
+
+@inline
+def by_arrival(m: Memory, found: Any) -> bool:
+    """The same without a list, some times faster: False where rows came out of order, or too few of many are left."""
+    low, high = 9223372036854775807, -1
+    for slot in range(m.w[TOP]):
+        if m.w[slot_at(m, slot) + ROW] != NONE:
+            low = min(low, m.w[slot_at(m, slot) + ARRIVED])
+            high = max(high, m.w[slot_at(m, slot) + ARRIVED])
+    if high - low >= 8 * found.shape[0]:
+        return False
+    slots = np.full(max(high - low + 1, 0), -1, np.int32)
+    for slot in range(m.w[TOP]):
+        if m.w[slot_at(m, slot) + ROW] != NONE:
+            slots[m.w[slot_at(m, slot) + ARRIVED] - low] = slot
+    place, last = np.zeros(m.streams, np.int64), np.full(m.streams, LOW, np.int64)
+    for stream in range(1, m.streams):
+        place[stream] = place[stream - 1] + m.w[stream_at(m, stream - 1) + ROWS]
+    for k in range(slots.shape[0]):
+        if slots[k] < 0:
+            continue
+        stream, time = stream_of(m, slots[k]), m.w[slot_at(m, slots[k]) + TIME]
+        if time < last[stream] and m.w[stream_at(m, stream) + LAST_ROWS] == 0:
+            return False
+        last[stream] = time
+        found[place[stream]] = slots[k]
+        place[stream] += 1
+    return True
 
 
 @entry
@@ -213,31 +260,58 @@ def append(m: Memory, record: int, stream: int, slot: int, link: int) -> None:
     m.w[mine + COUNT] += 1
 
 
+@inline
+def open_keys(m: Memory, stream: int, codes: Any, start: int, end: int, keys: Any) -> bool:
+    """The keys of some rows, looked up one after the other so that cache misses overlap; False if they do not fit."""
+    for link in range(m.links):
+        d = m.w[m.classes_at + stream * m.links + link]
+        if d < 0:
+            continue
+        for k in range(start, end):
+            keys[link, k - start] = directory.find(m, d, codes[link, k])
+        for k in range(start, end):
+            if keys[link, k - start] < 0:
+                keys[link, k - start] = known_key(m, d, codes[link, k])
+                if keys[link, k - start] < 0:
+                    return False
+    return True
+
+
+@inline
+def link_keys(m: Memory, stream: int, slot: int, keys: Any, k: int) -> int:
+    """Put a slot into the chains of its keys; how many of them were unused."""
+    opened = 0
+    for link in range(m.links):
+        d = m.w[m.classes_at + stream * m.links + link]
+        if d >= 0:
+            key = keys[link, k]
+            opened += unused(m, d, key, stream)
+            m.w[link_at(m, slot, link) + KEY] = key
+            append(m, key_at(m, d, key), stream, slot, link)
+    return opened
+
+
 @entry
 def add_residents(block: Any, stream: int, rows: Residents) -> bool:
     """Put a stream's residents into the next slots, oldest first; False when their keys do not fit."""
     m = memory_of(block)
     first, n, cost, opened = m.w[TOP], rows.time.shape[0], 0, 0
-    for k in range(n):
-        slot = first + k
-        at = slot_at(m, slot)
-        m.w[at + TIME], m.w[at + ARRIVED], m.w[at + ROW] = rows.time[k], rows.seq[k], k
-        m.w[at + COST] = (rows.cost[k] << STREAM_BITS) | stream
-        m.w[at + OLDER] = slot - 1 if k > 0 else NONE
-        m.w[at + NEWER] = slot + 1 if k + 1 < n else NONE
-        cost += rows.cost[k]
-        for link in range(m.links):
-            d = m.w[m.classes_at + stream * m.links + link]
-            if d < 0:
-                continue
-            key = known_key(m, d, rows.codes[link, k])
-            if key < 0:
-                return False
-            opened += unused(m, d, key, stream)
-            m.w[link_at(m, slot, link) + KEY] = key
-            append(m, key_at(m, d, key), stream, slot, link)
-        for column in range(m.vals):
-            m.w[at + m.vals_off + column] = rows.numbers[column, k]
+    keys = np.empty((m.links, TOGETHER), np.int64)
+    for start in range(0, n, TOGETHER):
+        end = min(start + TOGETHER, n)
+        if not open_keys(m, stream, rows.codes, start, end, keys):
+            return False
+        for k in range(start, end):
+            slot = first + k
+            at = slot_at(m, slot)
+            m.w[at + TIME], m.w[at + ARRIVED], m.w[at + ROW] = rows.time[k], rows.seq[k], k
+            m.w[at + COST] = (rows.cost[k] << STREAM_BITS) | stream
+            m.w[at + OLDER] = slot - 1 if k > 0 else NONE
+            m.w[at + NEWER] = slot + 1 if k + 1 < n else NONE
+            cost += rows.cost[k]
+            for column in range(m.vals):
+                m.w[at + m.vals_off + column] = rows.numbers[column, k]
+            opened += link_keys(m, stream, slot, keys, k - start)
     if n > 0:
         mine = stream_at(m, stream)
         m.w[mine + OLDEST], m.w[mine + NEWEST], m.w[mine + HINT] = first, first + n - 1, first + n - 1

@@ -27,14 +27,13 @@ from windrow.kernels.layout import (
     BLOCK_CAP,
     BLOCK_WORDS,
     BLOCKS_AT,
+    FILLED,
     INDEX_SIZE,
     INDEXES_AT,
     ORDERS_AT,
     X_USED,
 )
 from windrow.kernels.memory import Memory, memory_of
-
-FILLED = BLOCK * 3 // 4  # below a whole block, so that a block that has just been split is not merged at once
 
 
 @inline

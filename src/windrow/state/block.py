@@ -79,6 +79,16 @@ def parts(plan: Plan, capacity: Capacity, oracle_rows: int) -> list[Part]:
     ]
 
 
+def block_bytes(plan: Plan, capacity: Capacity, oracle_rows: int = 0) -> int:
+    """Bytes of a block."""
+    return 8 * (at.HEAD_SIZE + sum(p.outer * p.inner for p in parts(plan, capacity, oracle_rows)))
+
+
+def fixed_bytes(plan: Plan, oracle_rows: int = 0) -> int:
+    """Bytes of a block whatever it holds: head, tables, statistics, one block per ordered index."""
+    return block_bytes(plan, Capacity(0, 0, 1), oracle_rows)
+
+
 def lay_out(plan: Plan, capacity: Capacity, oracle_rows: int = 0) -> np.ndarray:
     """A block with its head filled and every part zero."""
     todo = parts(plan, capacity, oracle_rows)

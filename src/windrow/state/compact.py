@@ -56,10 +56,10 @@ def saved(shard: Shard, known: Sequence[frozenset[str]]) -> Saved:
     if plan.streams > 2:
         columns["order"] = view(words, at.ORDER_AT, plan.streams, plan.streams - 1).ravel().copy()
     columns |= _tables(shard)
-    slots = [compact.by_age(words, s) for s in range(plan.streams)]
+    together = compact.by_age(words)
+    slots = np.split(together, np.cumsum(shard.stream_counter(at.ROWS))[:-1])
     for s in range(plan.streams):
         columns |= {f"{s}.{name}": column for name, column in _residents(shard, s, slots[s], known[s]).items()}
-    together = np.concatenate(slots)
     keys = [compact.keys_in_use(words, together, d, plan.positions()[:, d].copy()) for d in range(plan.directories)]
     columns |= _keys(shard, keys)
     columns |= _order(shard, together, keys)

@@ -6,7 +6,8 @@ newest, so that there are O(log n) of them and each row is copied O(log n) times
 
     [ 9,000 rows ][ 3,000 ][ 900 ][ 200 ]  <- a push appends here
 
-At most a quarter of what is stored is dead after `tidy`: payload is charged with that quarter on top.
+After `tidy` at most a fifth of what is stored is dead, in rows (or 1,024 rows) and in bytes (or 64 kB): payload is
+charged with a quarter on top.
 """
 
 import numpy as np
@@ -15,7 +16,8 @@ import pyarrow as pa
 from windrow.kernels.rows import live_rows, repoint
 
 DEAD_SHARE = 0.2  # of all stored rows; 1 / (1 - 0.2) = 1.25
-SPARE_ROWS = 1024  # dead rows that are never worth a copy
+SPARE_ROWS = 1024  # dead rows that are not worth a copy, if they are small
+SPARE_BYTES = 1 << 16
 
 
 class Payload:
@@ -52,10 +54,16 @@ class Payload:
         """Take over the payload of so many residents, which sit in slots from `first` on."""
         self.chunks = [(table, np.arange(first, first + rows))] if rows else []
 
-    def tidy(self, block: np.ndarray, residents: int) -> None:
-        """Copy everything together when too much is dead."""
+    @property
+    def nbytes(self) -> int:
+        """Bytes stored, dead rows included."""
+        return sum(int(columns.nbytes) for columns, _ in self.chunks)
+
+    def tidy(self, block: np.ndarray, residents: int, live_bytes: int) -> None:
+        """Copy everything together when too much is dead, in rows or in bytes."""
         dead = self.rows - residents
-        if dead > max(DEAD_SHARE * self.rows, SPARE_ROWS):
+        many = dead > max(DEAD_SHARE * self.rows, SPARE_ROWS)
+        if many or (dead > 0 and self.nbytes > live_bytes / (1 - DEAD_SHARE) + SPARE_BYTES):
             self._merge(block, 0)
 
     def _merge(self, block: np.ndarray, start: int) -> None:

@@ -14,7 +14,7 @@ from windrow.kernels import compact
 from windrow.kernels import layout as at
 from windrow.kernels.compact import Residents
 from windrow.kernels.hashing import mix_words
-from windrow.kernels.ordered import FILLED
+from windrow.kernels.layout import FILLED
 from windrow.state import block
 from windrow.state.block import Capacity, view
 from windrow.state.coding_numbers import ordered_codes

@@ -76,7 +76,9 @@ class Shard:
         elif status == at.GROW_KEYS:
             self.grow(replace(now, keys=_larger(now.keys, more, self.plan.most_keys())))
         elif status == at.GROW_BLOCKS:
-            self.grow(replace(now, blocks=_larger(now.blocks, more + 1, at.HIGH)))
+            used = int(view(self.words, at.INDEXES_AT, len(self.plan.indexed()), at.INDEX_SIZE)[:, at.X_USED].max())
+            more = min(more, used + more // (at.BLOCK // 2) + 1) + 1
+            self.grow(replace(now, blocks=max(_larger(used, more, self.plan.most_blocks()), now.blocks)))
         elif status == at.PRUNE:
             upkeep.forget_rarest(self.words)
 
@@ -120,6 +122,25 @@ class Shard:
     def stream_counter(self, what: int) -> np.ndarray:
         """A per-stream counter."""
         return view(self.words, at.STREAMS_AT, self.plan.streams, at.STREAM_SIZE)[:, what].copy()
+
+    @property
+    def spacious(self) -> bool:
+        """Whether the block could hold several times what it holds."""
+        keys = view(self.words, at.DIRS_AT, self.plan.directories, at.DIR_SIZE)[:, at.KEY_LIVE]
+        blocks = view(self.words, at.INDEXES_AT, len(self.plan.indexed()), at.INDEX_SIZE)[:, at.X_USED]
+        held = (int(self.stream_counter(at.ROWS).sum()), int(keys.max(initial=0)), int(blocks.max(initial=0)))
+        room = (self.capacity.slots, self.capacity.keys, self.capacity.blocks)
+        first = (Capacity.slots, Capacity.keys, Capacity.blocks)
+        return any(n > 4 * max(m, least) for n, m, least in zip(room, held, first, strict=True))
+
+    def may_overflow(self, stream: np.ndarray, cost: np.ndarray) -> bool:
+        """Whether rows of given streams and costs might pass a cap, if each of them stays."""
+        pools = view(self.words, at.POOLS_AT, self.plan.pools, at.POOL_SIZE)
+        mine = self.plan.windows[:, at.POOL - at.REACH][stream]
+        rows = pools[:, at.USED_ROWS] + np.bincount(mine, minlength=len(pools))
+        dearest = cost + self.plan.links * self.plan.key_bytes()
+        size = pools[:, at.USED_BYTES] + np.bincount(mine, weights=dearest, minlength=len(pools))
+        return bool((rows > pools[:, at.CAP_ROWS]).any() or (size > pools[:, at.CAP_BYTES]).any())
 
     @property
     def charged_bytes(self) -> int:
