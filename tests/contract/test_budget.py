@@ -1,4 +1,4 @@
-"""Can catch: structures that take more bytes than they are charged, dead payload that is kept, blocks that never shrink."""
+"""Can catch: structures that take more bytes than they are charged, and dead payload that is kept."""
 
 from __future__ import annotations
 

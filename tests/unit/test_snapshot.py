@@ -80,8 +80,8 @@ def test_a_restored_engine_does_not_hold_the_snapshot():
     engine = wr.Engine(pair_query("k", "t", "1 hour"))
     engine.push(batch(0, 5_000))
     data = engine.snapshot()
-    low, high = (a := np.frombuffer(data, np.uint8)).ctypes.data, 0
-    high = low + len(a)
+    low = np.frombuffer(data, np.uint8).ctypes.data
+    high = low + len(data)
     for payload in wr.Engine.restore(data)._payloads:
         for table, _ in payload.chunks:
             for column in table.columns:
