@@ -95,7 +95,7 @@ def test_smaller_memory_holds_at_once_and_only_loses_matches(shape, policy):
     query = query_of(shape, policy=policy)
     engine, undisturbed = engine_of(query), engine_of(query)
     found, exact = multiset([]), multiset([])
-    changes = [None, 12, 5, Memory(6, split=True), 40, "8 kB", None, None, 9]
+    changes = [None, 12, 5, Memory(6, split=True), 40, "40 kB", None, None, 9]
     for memory, batch in zip(changes, batches_of(3, 9, query.names), strict=True):
         engine.memory = memory
         limit = Memory.of(memory)

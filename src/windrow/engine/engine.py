@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from windrow.engine import emit
+from windrow.engine import emit, saved
 from windrow.engine.bind import Binding, bind
 from windrow.engine.departures import Departures
 from windrow.engine.intake import as_table, plain_schema
@@ -30,6 +30,7 @@ from windrow.quality.tracker import Recall, Tracker
 from windrow.spec import Memory, Query, Window
 from windrow.state import snapshot as snapshots
 from windrow.state.coding import ticks_of
+from windrow.state.compact import layout_digest
 from windrow.state.payload import Payload
 from windrow.state.shard import Full, Shard
 from windrow.statistics import Oracle
@@ -83,27 +84,24 @@ class Engine:
                 "or give schemas= to the engine"
             )
         plain = {name: plain_schema(schema) for name, schema in schemas.items()}
-        self._start(self._bind_to(plain))
+        binding = replace(bind(self.query, plain), keeps_payload=not self.count_only)
+        self._start(binding.with_whole_rows() if self._keeps_departures else binding)
 
-    def _bind_to(self, schemas: dict[str, pa.Schema]) -> Binding:
-        binding = replace(bind(self.query, schemas), keeps_payload=not self.count_only)
+    def _watch_departures(self, binding: Binding, shard: Shard) -> None:
+        """Let a shard keep the rows that it sheds, if they are asked for."""
         if self._keeps_departures:
-            binding = replace(binding, payload=tuple(tuple(schemas[name].names) for name in self.query.names))
-        return binding
+            self._departures = Departures([binding.payload_schema(s) for s in range(binding.plan.streams)])
+            shard.keep_gone()
 
     def _start(self, binding: Binding) -> None:
         """An empty shard for a bound query; nothing is taken over before all of it is made."""
         shard = Shard(binding.plan, emit=not self.count_only)
         if self._oracle and binding.plan.learning.kind == at.STAT_ORACLE:
             oracle_table(binding, self._oracle, shard)
-        streams = range(binding.plan.streams)
-        kept = [
-            pa.schema([binding.schemas[binding.query.names[s]].field(c) for c in binding.payload[s]]) for s in streams
-        ]
-        self._payloads = [Payload(s, kept[s]) for s in streams]
-        if self._keeps_departures:
-            self._departures = Departures(kept)
-            shard.keep_gone()
+            binding = binding.with_oracle(int(shard.words[at.ORACLE_ROWS]))
+            shard.change(binding.plan)
+        self._payloads = [Payload(s, binding.payload_schema(s)) for s in range(binding.plan.streams)]
+        self._watch_departures(binding, shard)
         self._arrived = np.zeros((len(self.query.streams), 3), np.int64)  # arrived, late, ignored
         self._false = 0  # candidates of colliding codes
         self._tracker: Tracker | None = None
@@ -185,7 +183,8 @@ class Engine:
 
     def _run(self, binding: Binding, shard: Shard, packed: Packed, payloads: list[pa.Table]) -> pa.Table:
         """Drive the shard through the packed rows and gather the matches."""
-        before = shard.words.copy() if binding.plan.fail_when_full else None
+        at_risk = binding.plan.fail_when_full and shard.may_overflow(packed.stream, packed.head[4])
+        before = shard.words.copy() if at_risk else None
         false = self._false
         pieces: list[pa.Table] = []
         try:
@@ -227,13 +226,13 @@ class Engine:
         """Store the payload of the rows that have become residents."""
         if self.count_only:
             return
-        residents = shard.stream_counter(at.ROWS)
+        binding, residents = self._bound()[0], shard.stream_counter(at.ROWS)
         there = still_there(shard.words, packed.slot, packed.stream, packed.row)
         for s, payload in enumerate(self._payloads):
             mine = np.flatnonzero(there & (packed.stream == s))
             table = rows[s].table.select(payload.schema.names)
             payload.admit(shard.words, table, packed.row[mine] - payload.rows, packed.slot[mine])
-            payload.tidy(shard.words, int(residents[s]))
+            payload.tidy(shard.words, int(residents[s]), saved.payload_bytes(binding, shard, s))
 
     # -- changing while it runs ------------------------------------------------------------------------------------
 
@@ -276,8 +275,19 @@ class Engine:
             if self._departures is not None:
                 self._departures.add_shed(shard.gone(), [payload.table() for payload in self._payloads])
             for s, payload in enumerate(self._payloads):
-                payload.tidy(shard.words, int(shard.stream_counter(at.ROWS)[s]))
+                live = saved.payload_bytes(binding, shard, s)
+                payload.tidy(shard.words, int(shard.stream_counter(at.ROWS)[s]), live)
+            self._shrink()
         self.query = query
+
+    def _shrink(self) -> None:
+        """Move into blocks as large as the residents need, where those are several times too large."""
+        binding, shard = self._bound()
+        if shard.spacious:
+            self._shard = saved.shrunk(shard, self._payloads if binding.keeps_payload else [])
+            self._shard.words[at.KEEP_GONE] = shard.words[at.KEEP_GONE]
+        if self._tracker is not None and self._tracker.shard.spacious:
+            self._tracker.shard = saved.shrunk(self._tracker.shard, [])
 
     def _changed(self, binding: Binding) -> Shard:
         """The shard under a changed binding: the same one, or its residents moved where the policy's columns differ."""
@@ -364,6 +374,7 @@ class Engine:
         if self._departures is not None and self._departures.pending:
             raise WindrowError("snapshot: rows that were lost are waiting to be asked for: call departed() first")
         header: dict[str, Any] = {
+            "layout": layout_digest(),
             "query": self.query.to_json(),
             "count_only": self.count_only,
             "recall": self._track,
@@ -373,52 +384,38 @@ class Engine:
         if self._binding is None:
             return snapshots.write(header, [])
         binding, shard = self._bound()
-        header |= {
-            "arrived": self._arrived.tolist(),
-            "false": self._false,
-            "chunks": [len(p.chunks) for p in self._payloads],
-        }
-        parts: list[Any] = [snapshots.table_bytes(binding.schemas[n].empty_table()) for n in self.query.names]
-        parts.append(shard.words)
-        for payload in self._payloads:
-            for table, owners in payload.chunks:
-                parts += [snapshots.table_bytes(table), owners]
+        header |= {"arrived": self._arrived.tolist(), "false": self._false}
         if self._tracker is not None:
             header["tracker"] = self._tracker.state()
-            parts.append(self._tracker.shard.words)
-        return snapshots.write(header, parts)
+        return snapshots.write(header, saved.parts(binding, shard, self._payloads, self._tracker))
 
     @classmethod
     def restore(cls, data: bytes, query: Query | None = None) -> "Engine":
         """The engine of a snapshot; if a query is given, the snapshot must be of that query."""
         snap = snapshots.read(data)
-        header, parts = snap.header, list(snap.parts)
-        saved = Query.from_json(header["query"])
-        if query is not None and query.fingerprint() != saved.fingerprint():
+        header = snap.header
+        with saved.read_strictly():
+            saved.check_layout(header)
+            old = Query.from_json(header["query"])
+        if query is not None and query.fingerprint() != old.fingerprint():
             raise SnapshotError("the snapshot is of another query: restore it without query=, or start anew")
         engine = cls.__new__(cls)
-        engine.query, engine.count_only, engine._track = saved, header["count_only"], header["recall"]
-        engine._keeps_departures, engine._departures = header["departures"], None
+        engine._departures = None
         engine._oracle, engine._binding, engine._shard = {}, None, None
         engine._interrupted = False
-        if header["bound"]:
-            engine._fill(header, parts)
-        if query is not None and (query.memory, query.streams) != (saved.memory, saved.streams):
+        with saved.read_strictly():
+            engine.query, engine.count_only, engine._track = old, bool(header["count_only"]), bool(header["recall"])
+            engine._keeps_departures = bool(header["departures"])
+            if header["bound"]:
+                engine._fill(header, list(snap.parts))
+        if query is not None and (query.memory, query.streams) != (old.memory, old.streams):
             engine._change(query)
         return engine
 
     def _fill(self, header: dict[str, Any], parts: list[pa.Buffer]) -> None:
         """Take over the state of a snapshot."""
-        schemas = {name: snapshots.table_of(parts.pop(0)).schema for name in self.query.names}
-        self._start(self._bind_to(schemas))
-        _, shard = self._bound()
-        shard.hold(snapshots.words_of(parts.pop(0)))
-        for payload, chunks in zip(self._payloads, header["chunks"], strict=True):
-            for _ in range(chunks):
-                payload.chunks.append((snapshots.table_of(parts.pop(0)), snapshots.words_of(parts.pop(0))))
-        if "tracker" not in header:
-            self._tracker = None
-        elif self._tracker is not None:
-            self._tracker.restore(snapshots.words_of(parts.pop(0)), header["tracker"])
-        self._arrived = np.array(header["arrived"], np.int64)
-        self._false = int(header["false"])
+        state = saved.opened(self.query, self.count_only, self._keeps_departures, header, parts)
+        self._binding, self._shard = state.binding, state.shard
+        self._payloads, self._tracker = state.payloads, state.tracker
+        self._arrived, self._false = state.arrived, int(header["false"])
+        self._watch_departures(state.binding, state.shard)

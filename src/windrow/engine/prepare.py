@@ -14,6 +14,7 @@ import pyarrow as pa
 from windrow.engine.bind import Binding
 from windrow.engine.filters import passes
 from windrow.engine.intake import as_table
+from windrow.engine.numbers import Number
 from windrow.errors import InputError
 from windrow.kernels import layout as at
 from windrow.kernels.rows import pack
@@ -98,17 +99,17 @@ def rows_of(binding: Binding, stream: int, table: pa.Table, watermark: int, firs
     numbers, present = _numbers(binding, stream, table)
     keep &= valid & present
     untimed = 0 if timed is None else n - int(timed.sum())
-    costs, gains = _costs(binding, stream, table), _gains(binding, stream, table)
-    return Rows(table, time, keep, counted, codes, numbers, costs, gains, untimed)
-
-
-def codes_of(binding: Binding, stream: int, directory: int, table: pa.Table) -> tuple[np.ndarray, np.ndarray | None]:
-    """The codes of a stream's rows in one directory, and which rows have a key (None: all)."""
-    spec = binding.directories[directory]
-    names = spec.columns[stream]
-    where = [f"{binding.query.names[stream]}.{c}" for c in names]
-    code, valid = key_codes([table[c] for c in names], spec.types, where=where, mask=binding.code_mask)
-    return code.view(np.int64), valid
+    return Rows(
+        table,
+        time,
+        keep,
+        counted,
+        codes,
+        numbers,
+        _costs(binding, stream, table),
+        gains(binding, stream, table),
+        untimed,
+    )
 
 
 def _codes(binding: Binding, stream: int, table: pa.Table) -> tuple[list[np.ndarray], np.ndarray]:
@@ -116,22 +117,26 @@ def _codes(binding: Binding, stream: int, table: pa.Table) -> tuple[list[np.ndar
     for d in binding.plan.classes[stream]:
         if d < 0:
             continue
-        code, valid = codes_of(binding, stream, int(d), table)
+        code, valid = codes_in(binding, stream, int(d), table)
         codes.append(code)
         if valid is not None:
             keep &= valid
     return codes, keep
 
 
+def codes_in(binding: Binding, stream: int, d: int, table: pa.Table) -> tuple[np.ndarray, np.ndarray | None]:
+    """Codes of a stream's rows in a directory, and which rows have a key (None: all)."""
+    directory = binding.directories[d]
+    names = directory.columns[stream]
+    where = [f"{binding.query.names[stream]}.{c}" for c in names]
+    code, valid = key_codes([table[c] for c in names], directory.types, where=where, mask=binding.code_mask)
+    return code.view(np.int64), valid
+
+
 def _numbers(binding: Binding, stream: int, table: pa.Table) -> tuple[list[np.ndarray], np.ndarray]:
     found, keep = [], np.ones(table.num_rows, np.bool_)
     for number in binding.numbers[stream]:
-        where = f"{binding.query.names[stream]}.{number.column}"
-        if number.domain == "code":
-            code, valid = key_codes([table[number.column]], [number.type], where=[where])
-            bits = code.view(np.int64)
-        else:
-            bits, valid = number_codes(table[number.column], number.type, number.domain, where)  # type: ignore[arg-type]
+        bits, valid = number_bits(binding, stream, number, table)
         found.append(bits)
         if valid is not None:
             keep &= valid
@@ -140,9 +145,23 @@ def _numbers(binding: Binding, stream: int, table: pa.Table) -> tuple[list[np.nd
     return found, keep
 
 
+def number_bits(binding: Binding, stream: int, number: Number, table: pa.Table) -> tuple[np.ndarray, np.ndarray | None]:
+    """A value column of a stream's rows as words, and which rows have a value (None: all)."""
+    where = f"{binding.query.names[stream]}.{number.column}"
+    if number.domain == "code":
+        code, valid = key_codes([table[number.column]], [number.type], where=[where])
+        return code.view(np.int64), valid
+    return number_codes(table[number.column], number.type, number.domain, where)  # type: ignore[arg-type]
+
+
+def fixed_cost(binding: Binding) -> int:
+    """What a row is charged beside its payload, and the place in the payload's list of slots."""
+    return binding.plan.row_bytes() + 8
+
+
 def _costs(binding: Binding, stream: int, table: pa.Table) -> np.ndarray:
     """Bytes each row is charged when it is kept."""
-    fixed = binding.plan.row_bytes() + 8
+    fixed = fixed_cost(binding)
     columns = binding.payload[stream]
     if not binding.keeps_payload or not columns:
         return np.full(table.num_rows, fixed, np.int64)
@@ -150,7 +169,7 @@ def _costs(binding: Binding, stream: int, table: pa.Table) -> np.ndarray:
     return np.minimum(payload + fixed, LARGEST_COST)
 
 
-def _gains(binding: Binding, stream: int, table: pa.Table) -> np.ndarray:
+def gains(binding: Binding, stream: int, table: pa.Table) -> np.ndarray:
     """Each row's factor (or term) in the output value."""
     value = binding.query.value
     if value is None:

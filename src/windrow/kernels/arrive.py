@@ -20,6 +20,7 @@ from windrow.kernels.jit import inline, inner
 from windrow.kernels.layout import (
     ARRIVALS,
     ARRIVED,
+    BLOCK,
     BLOCK_CAP,
     CAP_BYTES,
     CAP_ROWS,
@@ -128,7 +129,9 @@ def room(m: Memory, rows: int) -> int:
         if live > m.key_cap or 2 * live > m.table_size:
             return GROW_KEYS
     for ix in range(m.indexes):
-        if m.w[used_at(m, ix)] + rows >= m.w[BLOCK_CAP]:
+        used = m.w[used_at(m, ix)]
+        # every block may be full and split at the next row; a half splits again after as many rows as it lacks
+        if used + min(rows, used + rows // (BLOCK // 2) + 1) >= m.w[BLOCK_CAP]:
             return GROW_BLOCKS
     return DONE
 

@@ -76,6 +76,7 @@ WIN, BASE, TIE, SLOPE, TURN, FAIL = range(6)
 # an ordered index's line; a block's record: count, numbers, slots
 X_STREAM, X_COLUMN, X_FLOAT, X_USED, INDEX_SIZE = range(5)
 BLOCK = 128
+FILLED = BLOCK * 3 // 4  # what two neighbours hold at least together, so that a block just split is not merged at once
 B_COUNT, B_NUMBER, B_SLOT, BLOCK_WORDS = 0, 1, 1 + BLOCK, 1 + 2 * BLOCK
 # a predicate's line
 P_KIND, P_LEFT, P_RIGHT, P_LEFT_COL, P_RIGHT_COL, P_FLOAT, P_WIDTH, P_LIMIT, P_DIMS, PRED_SIZE = range(10)

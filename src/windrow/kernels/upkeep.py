@@ -126,13 +126,25 @@ def forget_rarest(block: Any) -> None:
         while bins[last] < left:
             left -= bins[last]
             last += 1
+        limit = least_code(m, d, last, bins[last], left)
         for key in range(m.w[ctl + KEY_TOP]):
             rare = rarity(m, d, key)
-            if rare < 0 or rare > last or (rare == last and left == 0):
+            if rare < 0 or rare > last or (rare == last and m.w[key_at(m, d, key) + CODE] > limit):
                 continue
-            left -= rare == last
             directory.remove(m, d, key)
             m.w[ctl + KEY_IDLE] -= 1
+
+
+@inline
+def least_code(m: Memory, d: int, rare: int, count: int, nth: int) -> int:
+    """The nth least code of the keys in a bin: whom to forget does not depend on how keys happen to be numbered."""
+    codes, n = np.empty(count, np.int64), 0
+    for key in range(m.w[m.dirs_at + d * DIR_SIZE + KEY_TOP]):
+        if rarity(m, d, key) == rare:
+            codes[n] = m.w[key_at(m, d, key) + CODE]
+            n += 1
+    codes.sort()
+    return codes[nth - 1]
 
 
 @entry

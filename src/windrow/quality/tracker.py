@@ -34,8 +34,8 @@ class Recall:
 class Tracker:
     """Counts the exact join's matches and compares."""
 
-    def __init__(self, plan: Plan, limit_bytes: int) -> None:
-        self.shard = Shard(plan.without_cap(), emit=False)
+    def __init__(self, plan: Plan, limit_bytes: int, shard: Shard | None = None) -> None:
+        self.shard = shard if shard is not None else Shard(plan.without_cap(), emit=False)
         self.limit_bytes = limit_bytes
         self.share = 1.0
         self.given_up = False
@@ -110,7 +110,7 @@ class Tracker:
         return Recall(overall, (low, max(high, overall)), recent, exact)
 
     def state(self) -> dict[str, object]:
-        """What a snapshot keeps beside the shard's words."""
+        """What a snapshot keeps beside the shard."""
         return {
             "share": self.share,
             "given_up": self.given_up,
@@ -118,8 +118,7 @@ class Tracker:
             "last": self._last.tolist(),
         }
 
-    def restore(self, words: np.ndarray, state: dict[str, object]) -> None:
-        """Continue from a snapshot."""
-        self.shard.hold(words)
+    def resume(self, state: dict[str, object]) -> None:
+        """Take over what a snapshot keeps beside the shard."""
         self.share, self.given_up = float(state["share"]), bool(state["given_up"])  # type: ignore[arg-type]
-        self.recent, self._last = np.array(state["recent"]), np.array(state["last"])
+        self.recent, self._last = np.array(state["recent"], np.float64), np.array(state["last"], np.float64)

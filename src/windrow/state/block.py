@@ -79,6 +79,16 @@ def parts(plan: Plan, capacity: Capacity, oracle_rows: int) -> list[Part]:
     ]
 
 
+def block_bytes(plan: Plan, capacity: Capacity, oracle_rows: int = 0) -> int:
+    """Bytes of a block."""
+    return 8 * (at.HEAD_SIZE + sum(p.outer * p.inner for p in parts(plan, capacity, oracle_rows)))
+
+
+def fixed_bytes(plan: Plan, oracle_rows: int = 0) -> int:
+    """Bytes of a block whatever it holds: head, tables, statistics, one block per ordered index."""
+    return block_bytes(plan, Capacity(0, 0, 1), oracle_rows)
+
+
 def lay_out(plan: Plan, capacity: Capacity, oracle_rows: int = 0) -> np.ndarray:
     """A block with its head filled and every part zero."""
     todo = parts(plan, capacity, oracle_rows)
@@ -103,10 +113,9 @@ def lay_out(plan: Plan, capacity: Capacity, oracle_rows: int = 0) -> np.ndarray:
     return words
 
 
-def start(plan: Plan, route: Route, emit: bool) -> np.ndarray:
+def start(plan: Plan, route: Route, emit: bool, capacity: Capacity | None = None, oracle_rows: int = 0) -> np.ndarray:
     """The block of an empty shard."""
-    capacity = Capacity()
-    words = lay_out(plan, capacity)
+    words = lay_out(plan, capacity or Capacity(), oracle_rows)
     floats = words.view(np.float64)
     words[at.FREE] = words[at.GONE] = NONE
     words[at.CLOCK] = words[at.WATERMARK] = LOW

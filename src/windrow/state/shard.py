@@ -29,11 +29,13 @@ class Full(Exception):
 class Shard:
     """Residents, indexes, statistics and counters of one shard."""
 
-    def __init__(self, plan: Plan, emit: bool = True) -> None:
+    def __init__(self, plan: Plan, emit: bool = True, words: np.ndarray | None = None) -> None:
+        """An empty shard, or one that takes over a block."""
         self.plan = plan
         self._gone: list[np.ndarray] = []
-        self.hold(block.start(plan, route(plan), emit))
-        upkeep.rebuild(self.words)
+        self.hold(block.start(plan, route(plan), emit) if words is None else words)
+        if words is None:
+            upkeep.rebuild(self.words)
 
     def hold(self, words: np.ndarray) -> None:
         """Take a block as this shard's memory."""
@@ -75,7 +77,9 @@ class Shard:
         elif status == at.GROW_KEYS:
             self.grow(replace(now, keys=_larger(now.keys, more, self.plan.most_keys())))
         elif status == at.GROW_BLOCKS:
-            self.grow(replace(now, blocks=_larger(now.blocks, more + 1, at.HIGH)))
+            used = int(view(self.words, at.INDEXES_AT, len(self.plan.indexed()), at.INDEX_SIZE)[:, at.X_USED].max())
+            more = min(more, used + more // (at.BLOCK // 2) + 1) + 1
+            self.grow(replace(now, blocks=max(_larger(used, more, self.plan.most_blocks()), now.blocks)))
         elif status == at.PRUNE:
             upkeep.forget_rarest(self.words)
         elif status == at.DRAIN:
@@ -163,6 +167,25 @@ class Shard:
             rows = np.append(0, np.cumsum(lines[mine, at.ROWS]))
             found[mine] += np.diff((int(charged) - int(found[mine].sum())) * rows // max(int(rows[-1]), 1))
         return found
+
+    @property
+    def spacious(self) -> bool:
+        """Whether the block could hold several times what it holds."""
+        keys = view(self.words, at.DIRS_AT, self.plan.directories, at.DIR_SIZE)[:, at.KEY_LIVE]
+        blocks = view(self.words, at.INDEXES_AT, len(self.plan.indexed()), at.INDEX_SIZE)[:, at.X_USED]
+        held = (int(self.stream_counter(at.ROWS).sum()), int(keys.max(initial=0)), int(blocks.max(initial=0)))
+        room = (self.capacity.slots, self.capacity.keys, self.capacity.blocks)
+        first = (Capacity.slots, Capacity.keys, Capacity.blocks)
+        return any(n > 4 * max(m, least) for n, m, least in zip(room, held, first, strict=True))
+
+    def may_overflow(self, stream: np.ndarray, cost: np.ndarray) -> bool:
+        """Whether rows of given streams and costs might pass a cap, if each of them stays."""
+        pools = view(self.words, at.POOLS_AT, self.plan.pools, at.POOL_SIZE)
+        mine = self.plan.windows[:, at.POOL - at.REACH][stream]
+        rows = pools[:, at.USED_ROWS] + np.bincount(mine, minlength=len(pools))
+        dearest = cost + self.plan.links * self.plan.key_bytes()
+        size = pools[:, at.USED_BYTES] + np.bincount(mine, weights=dearest, minlength=len(pools))
+        return bool((rows > pools[:, at.CAP_ROWS]).any() or (size > pools[:, at.CAP_BYTES]).any())
 
     @property
     def charged_bytes(self) -> int:
