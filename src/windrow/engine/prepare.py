@@ -37,21 +37,26 @@ class Rows:
     numbers: list[np.ndarray]
     cost: np.ndarray
     gain: np.ndarray
-    untimed: int = 0  # rows without a time
+    timed: np.ndarray | None = None  # rows that have a time (None: all)
 
     def chosen(self) -> Any:
         """An index of the rows that have a time and are not late."""
         return slice(None) if self.counted.all() else np.flatnonzero(self.counted)
 
     @property
+    def is_late(self) -> np.ndarray:
+        """Which rows came too late."""
+        return ~self.counted if self.timed is None else self.timed & ~self.counted
+
+    @property
     def late(self) -> int:
         """How many rows came too late."""
-        return len(self.time) - self.untimed - int(self.counted.sum())
+        return int(self.is_late.sum())
 
     @property
     def ignored(self) -> int:
         """How many rows can never match."""
-        return self.untimed + int(self.counted.sum()) - int(self.keep.sum())
+        return len(self.time) - self.late - int(self.keep.sum())
 
 
 def tables(binding: Binding, batches: Mapping[str, Any]) -> list[pa.Table]:
@@ -98,18 +103,8 @@ def rows_of(binding: Binding, stream: int, table: pa.Table, watermark: int, firs
     codes, valid = _codes(binding, stream, table)
     numbers, present = _numbers(binding, stream, table)
     keep &= valid & present
-    untimed = 0 if timed is None else n - int(timed.sum())
-    return Rows(
-        table,
-        time,
-        keep,
-        counted,
-        codes,
-        numbers,
-        _costs(binding, stream, table),
-        gains(binding, stream, table),
-        untimed,
-    )
+    costs, worth = _costs(binding, stream, table), gains(binding, stream, table)
+    return Rows(table, time, keep, counted, codes, numbers, costs, worth, timed)
 
 
 def _codes(binding: Binding, stream: int, table: pa.Table) -> tuple[list[np.ndarray], np.ndarray]:
