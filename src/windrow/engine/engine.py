@@ -4,7 +4,7 @@
 
 Everything that can be wrong with a batch is found while it is prepared, before the shard changes: a push that raises
 has not happened. Between pushes the engine is its shard's block of words, the residents' payloads and a few
-counters; a snapshot is these, and nothing else.
+counters; a snapshot is what is alive of these (saved.py), and nothing else.
 """
 
 import datetime as dt
