@@ -76,10 +76,10 @@ def join(
         left, right: Arrow tables, pandas or Polars data frames; or two Spark DataFrames.
         on: a column that both have, a list of such, or predicates over "left.column" and "right.column".
         time: the event-time column (of each side, if they differ); None takes the row number as time.
-        within: the window, as a duration or a Window; one for both sides or one for each. Rows exactly that far apart do
-            not match: `Window.time("10 minutes", closed="both")` takes them in. A side without one is kept for ever.
-        memory: the budget: bytes ("64 MB"), rows (100_000), or a share of the rows that the exact join holds at its peak
-            ("20%", for which the exact join is counted first); None for an exact join.
+        within: the window, as a duration or a Window; one for both sides or one for each. Rows exactly that far apart
+            do not match: `Window.time("10 minutes", closed="both")` takes them in. A side without one is kept for ever.
+        memory: the budget: bytes ("64 MB"), rows (100_000), or a share of the rows that the exact join holds at its
+            peak ("20%", for which the exact join is counted first); None for an exact join.
         policy: what to shed when the budget is full.
         lateness: how far rows may be out of order; rows later than that are counted and left out. Without it
             the tables are sorted by time first. On Spark the delay of `withWatermark`, if that is declared.
