@@ -25,16 +25,14 @@ if TYPE_CHECKING:
 MOST_SHARDS = 8  # unless more are asked for
 
 # To the microsecond, where Spark writes milliseconds; and texts as they are, in the quotes of everyone else.
-_TIMES = {
-    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
-    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
-}
+_TIMES = {"timestampFormat": "yyyy-MM-dd HH:mm:ss.SSSSSSXXX", "timestampNTZFormat": "yyyy-MM-dd HH:mm:ss.SSSSSS"}
+_ISO_TIMES = {name: form.replace(" ", "'T'") for name, form in _TIMES.items()}
 _COLUMNS = {"header": True, "escape": '"', "ignoreLeadingWhiteSpace": False, "ignoreTrailingWhiteSpace": False}
 _FORMATS: dict[str, tuple[str, dict[str, Any]]] = {
     "Parquet": ("parquet", {}),
     "CSV": ("csv", {**_TIMES, **_COLUMNS}),
     "TSV": ("csv", {**_TIMES, **_COLUMNS, "sep": "\t"}),
-    "JSON lines": ("json", {**_TIMES, "ignoreNullFields": False}),
+    "JSON lines": ("json", {**_ISO_TIMES, "ignoreNullFields": False}),
 }
 
 
@@ -102,10 +100,10 @@ def _frame(session: Any, given: Input, copy: Path) -> Any:
         return frame.select(*("`" + name.replace("`", "``") + "`" for name in names))
     batches = given.batches()
     first = next(batches)  # there always is one
-    with reported(source.path, "copying for Spark, which has microseconds,"):
-        with pq.ParquetWriter(copy, first.schema, coerce_timestamps="us") as writer:
-            for batch in chain([first], batches):
-                writer.write_batch(batch)
+    doing = "copying for Spark, which has microseconds,"
+    with reported(source.path, doing), pq.ParquetWriter(copy, first.schema, coerce_timestamps="us") as writer:
+        for batch in chain([first], batches):
+            writer.write_batch(batch)
     return session.read.parquet(str(copy))
 
 

@@ -58,7 +58,7 @@ def local_session(shards: int) -> Iterator[Any]:
         yield running
         return
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    settings = {
+    settings: dict[str, Any] = {
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         "spark.log.level": "ERROR",
