@@ -23,6 +23,7 @@ import pytest
 from typer.testing import CliRunner
 
 import windrow as wr
+from windrow import feed
 from windrow.cli import INTERRUPTED, TERMINATED, app, report, texts
 from windrow.errors import SpecError
 from windrow.files import open_table, open_writer
@@ -220,6 +221,32 @@ def test_rows_later_than_the_lateness_are_counted_and_reported(files: Path) -> N
     assert in_order["late"] == 0
 
 
+def test_a_file_that_has_ended_is_not_waited_for(files: Path) -> None:
+    left, right = zipf_pair(4_000, keys=20, seed=1)
+    save(Path("l.parquet"), left)
+    save(Path("r.parquet"), right.slice(0, 100))
+    words = ["--on", "k", "--time", "t", "--within", "50", "--json"]
+    names = {"left": "l.parquet", "right": "r.parquet"}
+    sorted_, late = (json.loads(join(*words, *more, **names).stdout) for more in ((), ("--lateness", "1")))
+    assert late["matched"] == sorted_["matched"] > 0 and late["late"] == 0
+    assert late["resident_rows"] == 51  # those of the window and of the lateness
+    # the watermark moves between pushes of some thousand rows: those, and no more, are held beyond the window
+    assert late["peak_rows"] <= sorted_["peak_rows"] + feed.LATE_SLICE_ROWS
+
+
+def test_on_full_fail_names_the_budget_of_the_join(files: Path) -> None:
+    left, right = zipf_pair(2_000, keys=30, seed=5)
+    save(Path("l.parquet"), left)
+    save(Path("r.parquet"), right)
+    words = ["--on", "k", "--time", "t", "--within", "100", "--memory", "20%"]
+    budget = json.loads(join(*words, "--json", left="l.parquet", right="r.parquet").stdout)["memory"]
+    line = refused(join(*words, "--on-full", "fail", left="l.parquet", right="r.parquet"))
+    assert line == (
+        f"windrow: the join needs more than its memory of {budget.removeprefix('20% = ')}: give more --memory, or let "
+        "--on-full shed choose what to lose"
+    )
+
+
 def test_no_recall_says_so(files: Path) -> None:
     assert json.loads(join("--memory", "3", "--no-recall", "--json").stdout)["recall"] is None
     assert "not known" in join("--memory", "3", "--no-recall").stdout
@@ -242,6 +269,33 @@ def test_an_empty_file_is_an_empty_result(files: Path, left: str, right: str) ->
     for within in windows:
         for more in ("", "--memory 20%", "--where 'left.price > 5' --select left.price,right.page"):
             assert joined("--within", within, *shlex.split(more), right="right.csv") == []
+
+
+def test_a_file_of_no_bytes_is_warned_of_and_has_only_the_columns_that_the_join_names(files: Path) -> None:
+    Path("left.csv").write_text("")
+    result = join(out="out.csv")
+    assert (result.exit_code, result.stderr.count("\n")) == (0, 1)
+    assert result.stderr.startswith("left.csv has no bytes, not even a header")
+    assert Path("out.csv").read_text() == '"left_ts","user_id","right_ts","page"\n'
+
+
+# ------------------------------------------------------------------------------------------ how files are read
+
+
+def test_codes_other_separators_and_times_without_a_zone(files: Path) -> None:
+    Path("l.csv").write_text("code;ts\n007;2024-01-01 00:00:00\n7;2024-01-01 00:00:01\n")
+    Path("r.csv").write_text("code;ts\nA7;2024-01-01T00:00:02Z\n007;2024-01-01T00:00:03Z\n")
+    words = ["--on", "code", "--within", "1m"]
+    names = {"left": "l.csv", "right": "r.csv"}
+    assert "'code;ts' is one column; say --separator ';'" in refused(join(*words, **names))
+    words += ["--separator", ";"]
+    assert "--text COLUMN reads a column as text" in refused(join(*words, "--utc", **names))
+    words += ["--text", "code"]
+    assert "--utc takes times without a zone as UTC" in refused(join(*words, **names))
+    (row,) = joined(*words, "--utc", **names)
+    assert (row["code"], (row["right_ts"] - row["left_ts"]).seconds) == ("007", 3)
+    assert "neither file has a column 'cod'" in refused(join(*words, "--text", "cod", **names))
+    assert "one character" in refused(join("--separator", ";;"))
 
 
 # ------------------------------------------------------------------------------------------------- bad input
@@ -274,6 +328,9 @@ def test_an_empty_file_is_an_empty_result(files: Path, left: str, right: str) ->
         (["--on", "left.price < price"], "--on: cannot read"),
         (["--left-time", "ts", "--time", "ts", "--lateness", "soon"], "cannot read 'soon'"),
         (["--seed", "-1"], "seed must be at least 0"),
+        (["--engine", "flink"], "one of 'embedded', 'spark'"),
+        (["--shards", "4"], "only --engine spark cuts the join into shards"),
+        (["--engine", "spark", "--lateness", "5"], "which Spark does not keep"),
     ],
 )
 def test_a_wrong_option_is_refused_in_one_line(files: Path, words: list[str], says: str) -> None:
@@ -401,6 +458,30 @@ def test_what_a_filter_means(text: str, side: str, column: str, op: str, value: 
 def test_what_is_no_filter(text: str) -> None:
     with pytest.raises(SpecError):
         texts.filters([text])
+
+
+# ----------------------------------------------------------------------------------------------------- Spark
+
+
+@pytest.mark.parametrize(("says", "found"), [("1.8.0_392", "Java 8"), ("11.0.2", "Java 11"), (None, "found none")])
+def test_without_java_17_it_says_what_to_do(
+    files: Path, monkeypatch: pytest.MonkeyPatch, says: str | None, found: str
+) -> None:
+    home = files / "java"
+    if says is not None:
+        (home / "bin").mkdir(parents=True)
+        (home / "bin" / "java").write_text(f"#!/bin/sh\necho 'openjdk version \"{says}\"' >&2\n")
+        (home / "bin" / "java").chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(home))
+    line = refused(join("--engine", "spark"))
+    assert line.startswith("windrow: Spark needs Java 17 or newer and found") and found in line
+    assert "apt-get install openjdk-17-jre-headless" in line and "JAVA_HOME" in line
+    assert {*os.listdir()} - {"java"} == {"left.csv", "right.jsonl"}
+
+
+def test_without_pyspark_it_says_what_to_install(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("windrow.lab.session.find_spec", lambda name: None)
+    assert "needs the package pyspark: install it with pip install" in refused(join("--engine", "spark"))
 
 
 # -------------------------------------------------------------------------------------------- the program

@@ -27,6 +27,7 @@ SHARES = (5, 10, 20, 35, 50, 75, 100)
 """Budgets in percent of what the exact join holds at its peak."""
 
 BASELINE = "rand"
+DEFAULT = "prob"
 TOLD = 20  # the share that the conclusion speaks of
 
 KEYS = 5_000
@@ -148,6 +149,11 @@ def count(query: Query, tables: Tables) -> Metrics:
     for batches in feed(query, tables):
         engine.push(batches)
     return engine.metrics
+
+
+def told_query(outcome: Outcome) -> Query:
+    """The run that the conclusion speaks of: the default policy at one budget."""
+    return _query().with_(memory=outcome.budget(TOLD), policy=DEFAULT, seed=outcome.seed)
 
 
 def _query() -> Query:

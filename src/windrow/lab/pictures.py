@@ -60,7 +60,7 @@ def _figure_class() -> Any:
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise MissingDependency.of("matplotlib", "lab", "drawing a picture") from error
+        raise MissingDependency.of("matplotlib", "drawing a picture") from error
     return Figure
 
 
