@@ -14,9 +14,7 @@ import windrow as wr
 _names = count()
 
 WINDOWS = {side: f"{seconds} seconds" for side, seconds in WITHIN.items()}
-RANGE = (
-    f"right.ts < left.ts + interval {WITHIN['left']} seconds and left.ts < right.ts + interval {WITHIN['right']} seconds"
-)
+RANGE = f"right.ts < left.ts + interval {WITHIN['left']} seconds and left.ts < right.ts + interval {WITHIN['right']} seconds"
 SELECT = {f"{side}_{column}": f"{side}.{column}" for side in WITHIN for column in PAYLOAD}
 
 
@@ -31,13 +29,19 @@ def streamed(spark: Any, path: Path | str, files: int = 1) -> Any:
     return spark.readStream.schema(schema).option("maxFilesPerTrigger", files).parquet(str(path))
 
 
-def started(matches: Any, checkpoint: Path | str | None = None) -> tuple[Any, str]:
+def started(matches: Any) -> tuple[Any, str]:
     """A query that runs until all that is there has been taken, and the table into which it writes."""
     name = f"matches_{next(_names)}"
     writer = matches.writeStream.format("memory").queryName(name).trigger(availableNow=True)
-    if checkpoint is not None:
-        writer = writer.option("checkpointLocation", str(checkpoint))
     return writer.start(), name
+
+
+def written(matches: Any, output: Path) -> Any:
+    """The same into files beside a checkpoint, from which it can go on; waits for the end."""
+    writer = matches.writeStream.format("parquet").trigger(availableNow=True)
+    query = writer.option("checkpointLocation", str(output / "checkpoint")).start(str(output / "rows"))
+    query.awaitTermination()
+    return query
 
 
 def collected(matches: Any) -> pa.Table:
