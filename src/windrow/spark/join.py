@@ -120,7 +120,7 @@ def _shards(shards: int | None, frame: Any) -> int:
 
 def _packed(job: Job, frame: Any, stream: int, streaming: bool) -> Any:
     """One stream as blobs, with Spark's watermark over their latest times."""
-    packed = frame.mapInArrow(_function(Packer(job, stream)), PACKED)
+    packed = frame.mapInArrow(_function(Packer(job, stream, streaming)), PACKED)
     spec = job.query.streams[stream]
     if not streaming or not pa.types.is_timestamp(job.schemas[stream].field(spec.time).type):
         return packed

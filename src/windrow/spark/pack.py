@@ -2,6 +2,9 @@
 
 A blob is a record batch without its schema (the job has it). Beside it travel the stream, where it comes from (so that
 the order of a shard's blobs does not depend on the shuffle) and its latest time, from which Spark makes its watermark.
+
+One shard, the witness, gets a blob in every micro-batch, if need be an empty one. Its number is the same however many
+shards there are, so a checkpoint of another join is noticed at once and not only when rows reach a shard with state.
 """
 
 from collections.abc import Iterable, Iterator
@@ -15,6 +18,7 @@ from windrow.spark.job import Job, known
 from windrow.spark.routing import labels
 
 PIECE_ROWS = 1 << 18
+WITNESS = 0  # the first label of any number of shards
 PACKED = "shard int, stream int, source long, number int, latest timestamp, rows binary"
 ARROW = pa.schema(
     [
@@ -34,6 +38,7 @@ class Packer:
 
     job: Job
     stream: int
+    streaming: bool = False
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Blobs of all rows of a partition."""
@@ -41,11 +46,15 @@ class Packer:
 
         context = TaskContext.get()
         source = context.partitionId() if context is not None else 0
-        number, rows = 0, 0
+        number, rows, seen = 0, 0, not self.streaming
+        witness = labels(self.job.shards).index(WITNESS)
         for piece in _pieces(batches, self.job.schemas[self.stream]):
             blobs = self._blobs(piece, rows)
+            seen |= witness in blobs
             yield self._batch(blobs, source, number)
             number, rows = number + 1, rows + piece.num_rows
+        if not seen:
+            yield self._batch({witness: [self.job.schemas[self.stream].empty_table()]}, source, number)
 
     def _blobs(self, piece: pa.Table, first_row: int) -> dict[int, list[pa.Table]]:
         """The rows of each shard."""
@@ -103,9 +112,9 @@ def _latest(part: pa.Table, time: str | None) -> pa.Scalar:
 
 def _blob(part: pa.Table) -> bytes:
     """A table as one record batch message."""
-    batch = part.combine_chunks().to_batches()[0] if part.num_rows else None
-    assert batch is not None
-    return batch.serialize().to_pybytes()
+    if part.num_rows == 0:
+        return pa.RecordBatch.from_pylist([], schema=part.schema).serialize().to_pybytes()
+    return part.combine_chunks().to_batches()[0].serialize().to_pybytes()
 
 
 def blob_table(blob: bytes, schema: pa.Schema) -> pa.Table:
