@@ -56,7 +56,7 @@ def declared_lateness(frame: Any, column: str | None) -> int | None:
         if WATERMARK_DELAY in (field.metadata or {}):
             if field.name != column:
                 raise SpecError(
-                    f"withWatermark is declared on {field.name!r}, and the join's time is {column!r}: declare it on that"
+                    f"withWatermark is declared on {field.name!r}, and the join's time is {column!r}: declare it there"
                 )
             return int(field.metadata[WATERMARK_DELAY])
     return None

@@ -88,7 +88,7 @@ def _with_declared_lateness(query: Query, frames: Mapping[str, Any]) -> Query:
         delay = declared_lateness(frames[stream.name], stream.time)
         if delay is not None and stream.lateness.amount not in (0, delay * NS_PER_MS):
             raise SpecError(
-                f"stream {stream.name!r}: lateness is {stream.lateness}, and withWatermark declares {delay} ms: give one"
+                f"stream {stream.name!r}: lateness is {stream.lateness}, withWatermark declares {delay} ms: give one"
             )
         if delay:
             stream = Stream(stream.name, stream.time, stream.window, f"{delay} ms", stream.where)
