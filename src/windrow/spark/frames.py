@@ -53,6 +53,10 @@ def arrow_schema(frame: Any, stream: str) -> pa.Schema:
 def declared_lateness(frame: Any, column: str | None) -> int | None:
     """The delay in milliseconds that `withWatermark` has declared on a frame's time column, if any."""
     for field in frame.schema.fields:
-        if field.name == column and WATERMARK_DELAY in (field.metadata or {}):
+        if WATERMARK_DELAY in (field.metadata or {}):
+            if field.name != column:
+                raise SpecError(
+                    f"withWatermark is declared on {field.name!r}, and the join's time is {column!r}: declare it there"
+                )
             return int(field.metadata[WATERMARK_DELAY])
     return None

@@ -18,11 +18,12 @@ from windrow.spark.frames import arrow_schema, check_frames, declared_lateness
 from windrow.spark.job import Job, planned
 from windrow.spark.metrics import observed
 from windrow.spark.operator import RESULT, STATE, Operator
-from windrow.spark.pack import PACKED, Packer
+from windrow.spark.pack import Packer, packed_type
 from windrow.spark.unpack import Unpacker
 from windrow.spec import Query, Stream, split_reference
 
 DEFAULT_SHARDS = 8
+NS_PER_MS = 1_000_000
 PARTITIONS = "spark.sql.shuffle.partitions"
 
 
@@ -85,7 +86,11 @@ def _with_declared_lateness(query: Query, frames: Mapping[str, Any]) -> Query:
     streams = []
     for stream in query.streams:
         delay = declared_lateness(frames[stream.name], stream.time)
-        if delay and stream.lateness.amount == 0:
+        if delay is not None and stream.lateness.amount not in (0, delay * NS_PER_MS):
+            raise SpecError(
+                f"stream {stream.name!r}: lateness is {stream.lateness}, withWatermark declares {delay} ms: give one"
+            )
+        if delay:
             stream = Stream(stream.name, stream.time, stream.window, f"{delay} ms", stream.where)
         streams.append(stream)
     return query.with_(streams=streams)
@@ -120,11 +125,13 @@ def _shards(shards: int | None, frame: Any) -> int:
 
 def _packed(job: Job, frame: Any, stream: int, streaming: bool) -> Any:
     """One stream as blobs, with Spark's watermark over their latest times."""
-    packed = frame.mapInArrow(_function(Packer(job, stream, streaming)), PACKED)
     spec = job.query.streams[stream]
-    if not streaming or not pa.types.is_timestamp(job.schemas[stream].field(spec.time).type):
+    timed = streaming and pa.types.is_timestamp(job.schemas[stream].field(spec.time).type)
+    declared = declared_lateness(frame, spec.time) if timed else None
+    packed = frame.mapInArrow(_function(Packer(job, stream, streaming)), packed_type(declared))
+    if not timed or declared is not None:
         return packed
-    return packed.withWatermark("latest", f"{math.ceil(spec.lateness.amount / 1_000_000)} milliseconds")
+    return packed.withWatermark("latest", f"{math.ceil(spec.lateness.amount / NS_PER_MS)} milliseconds")
 
 
 def _function(call: Callable[[Iterable[Any]], Any]) -> Callable[[Any], Any]:
