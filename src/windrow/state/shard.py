@@ -139,7 +139,7 @@ class Shard:
         """
         other = Shard(plan, emit=bool(self.words[at.EMIT]))
         # rows come in order of time, which may leave every block of an ordered index half full
-        blocks = int(self.stream_counter(at.ROWS).max()) // (at.BLOCK // 2) + 2
+        blocks = 2 * int(self.stream_counter(at.ROWS).max()) // at.FILLED + 2
         learned = plan.learning == self.plan.learning and plan.learning.kind != at.STAT_NONE
         oracle_rows = int(self.words[at.ORACLE_ROWS]) if learned else 0
         other.grow(replace(self.capacity, blocks=max(self.capacity.blocks, blocks)), oracle_rows)

@@ -1,0 +1,117 @@
+"""`windrow.optimum`: the largest result that any choice of what to hold could have given, and such a choice."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from windrow.errors import SpecError
+from windrow.offline.flow import solve
+from windrow.offline.graph import chains_of_keys, chains_of_rows, network
+from windrow.offline.instance import Changes, Instance, Question, instance_of
+from windrow.offline.schedule import fits, gain_of, until_of_keys, until_of_rows
+from windrow.spec import DurationLike, WindowLike, pair_query
+
+FINEST = 1e-6  # of the largest gain: where gains are no whole numbers, they are counted in such units
+
+
+@dataclass(frozen=True)
+class Optimum:
+    """The best that memory allows.
+
+    `value` is what the schedule gains: matches, or their worth. `bound` is what no schedule can pass; where both are
+    the same, the schedule is optimal. `exact` is what unlimited memory gives.
+    """
+
+    value: float
+    bound: float
+    exact: float
+    instance: Instance
+    until: np.ndarray
+
+    @property
+    def gap(self) -> float:
+        """How far the schedule may be from the best possible, as a share of it."""
+        return (self.bound - self.value) / self.bound if self.bound > 0 else 0.0
+
+    def schedule(self) -> dict[int, np.ndarray]:
+        """By stream: for every row of its table, the time until which it is held (its own, if it is not)."""
+        found = {}
+        for s in np.unique(self.instance.stream):
+            mine = self.instance.stream == s
+            times = np.zeros(int(self.instance.position[mine].max(initial=-1)) + 1, np.int64)
+            times[self.instance.position[mine]] = self.instance.ticks[self.until[mine]]
+            found[int(s)] = times
+        return found
+
+
+def optimum(
+    left: Any,
+    right: Any,
+    on: Any,
+    time: str | Mapping[str, str] | None = None,
+    within: WindowLike | Mapping[str, WindowLike] | None = None,
+    memory: Any = None,
+    *,
+    memory_changes: Changes = (),
+    window_changes: Mapping[str, Changes] | None = None,
+    warm_up: DurationLike = 0,
+    value: Any = None,
+    where: Any = None,
+) -> Optimum:
+    """The optimum of a join of two tables, given as for `windrow.join`.
+
+    Parameters:
+        memory: rows that may be held from one instant to the next; split between the streams with
+            `Memory(rows, split=True)`, shared otherwise.
+        memory_changes: (time, memory) from when on the memory is another.
+        window_changes: by side, (time, window) from when on its window is another.
+        warm_up: a duration from the first row; matches in it do not count.
+        value: what a match is worth: a `Value`, or a function of a table of all pairs (columns "left.x", "right.y")
+            that gives one number for each.
+    """
+    called = value if callable(value) else None
+    query = pair_query(on, time, within, where=where, value=None if called else value)
+    sides = {"left": left, "right": right}
+    return optimum_of(Question(query, sides, memory, memory_changes, window_changes, warm_up, called))
+
+
+def optimum_of(question: Question) -> Optimum:
+    """The optimum of a question, solved exactly."""
+    if question.memory is None:
+        raise SpecError("the optimum needs memory=: without a limit the exact join is the best")
+    instance = instance_of(question)
+    until = instance.instant.copy()
+    for pool in range(instance.places.shape[0]):
+        rows, held = _solved(instance, pool)
+        until[rows] = held
+    value = gain_of(instance, until)
+    assert fits(instance, until), "a schedule from a flow fits the memory"
+    return Optimum(value, value, exact_gain(instance), instance, until)
+
+
+def exact_gain(instance: Instance) -> float:
+    """What unlimited memory gains."""
+    if instance.key is not None:
+        return gain_of(instance, instance.last)
+    return instance.at_once + float(instance.gain.sum())
+
+
+def _solved(instance: Instance, pool: int) -> tuple[np.ndarray, np.ndarray]:
+    chains = chains_of_rows(instance, pool) if instance.key is None else chains_of_keys(instance, pool)
+    net = network(instance, chains, pool, unit_of(chains.event_gain))
+    flow = solve(net)
+    if instance.key is None:
+        return until_of_rows(instance, chains, net, flow)
+    return until_of_keys(instance, chains, net, flow, pool)
+
+
+def unit_of(gain: np.ndarray) -> float:
+    """The unit in which gains are counted: one where they are whole, otherwise a small part of the largest."""
+    largest = float(np.abs(gain).max(initial=0.0))
+    if largest == 0.0 or (np.all(gain == np.rint(gain)) and largest < 2**31):
+        return 1.0
+    return largest * FINEST
