@@ -1,4 +1,4 @@
-"""The command line: `windrow join` and `windrow demo`.
+"""The command line: `windrow join`, `windrow demo` and `windrow optimum`.
 
 A command imports what it runs on when it runs, so that help and refusals come at once. Whatever is wrong with
 the input leaves as one line on the error stream: exit code 1 for what windrow refuses, 2 for a command that
@@ -19,6 +19,7 @@ from typer.core import TyperGroup
 
 from windrow.cli.demo import demo
 from windrow.cli.join import join
+from windrow.cli.optimum import optimum
 from windrow.errors import WindrowError
 
 # Typer carries its own copy of click or uses the installed one, by its version; this is the class of either.
@@ -84,6 +85,7 @@ app = typer.Typer(
 )
 app.command("join")(join)
 app.command("demo")(demo)
+app.command("optimum")(optimum)
 
 
 def _version(wanted: bool) -> None:

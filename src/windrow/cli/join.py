@@ -68,8 +68,8 @@ def join(
 
     query = pair_query(
         texts.predicates(on),
-        time=_sides(left_time or time, right_time or time),
-        within=_sides(left_within or within, right_within or within),
+        time=sides(left_time or time, right_time or time),
+        within=sides(left_within or within, right_within or within),
         memory=memory,
         policy=texts.policy(policy, statistics),
         lateness=lateness or 0,
@@ -96,7 +96,7 @@ def join(
         Console().print(summary.table())
 
 
-def _sides(left: str | None, right: str | None) -> dict[str, str]:
+def sides(left: str | None, right: str | None) -> dict[str, str]:
     """What was given, by side."""
     return {side: value for side, value in (("left", left), ("right", right)) if value is not None}
 

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from windrow.errors import SpecError
+from windrow.offline.bracket import bracket
 from windrow.offline.flow import solve
 from windrow.offline.graph import chains_of_keys, chains_of_rows, network
 from windrow.offline.instance import Changes, Instance, Question, instance_of
 from windrow.offline.schedule import fits, gain_of, until_of_keys, until_of_rows
+from windrow.record import one_of
 from windrow.spec import DurationLike, WindowLike, pair_query
 
+MANY_ROWS = 50_000  # of both streams: above that, the bracket is given
 FINEST = 1e-6  # of the largest gain: where gains are no whole numbers, they are counted in such units
 
 
@@ -61,6 +64,7 @@ def optimum(
     warm_up: DurationLike = 0,
     value: Any = None,
     where: Any = None,
+    method: Literal["auto", "exact", "bracket"] = "auto",
 ) -> Optimum:
     """The optimum of a join of two tables, given as for `windrow.join`.
 
@@ -72,18 +76,26 @@ def optimum(
         warm_up: a duration from the first row; matches in it do not count.
         value: what a match is worth: a `Value`, or a function of a table of all pairs (columns "left.x", "right.y")
             that gives one number for each.
+        method: "exact" solves for the optimum itself; "bracket" gives a schedule and a bound that no schedule can
+            pass, for equality joins of any length; "auto" takes the bracket where there are many rows.
     """
     called = value if callable(value) else None
     query = pair_query(on, time, within, where=where, value=None if called else value)
     sides = {"left": left, "right": right}
-    return optimum_of(Question(query, sides, memory, memory_changes, window_changes, warm_up, called))
+    return optimum_of(Question(query, sides, memory, memory_changes, window_changes, warm_up, called), method)
 
 
-def optimum_of(question: Question) -> Optimum:
-    """The optimum of a question, solved exactly."""
+def optimum_of(question: Question, method: Literal["auto", "exact", "bracket"] = "auto") -> Optimum:
+    """The optimum of a question, solved exactly or bracketed."""
     if question.memory is None:
         raise SpecError("the optimum needs memory=: without a limit the exact join is the best")
+    one_of(method, ("auto", "exact", "bracket"), "method")
     instance = instance_of(question)
+    if method == "bracket" and instance.key is None:
+        raise SpecError("a bracket needs an equality join, time windows and matches of equal worth: use method='exact'")
+    if instance.key is not None and (method == "bracket" or (method == "auto" and instance.rows > MANY_ROWS)):
+        bound, value, until = bracket(instance)
+        return Optimum(value, bound, exact_gain(instance), instance, until)
     until = instance.instant.copy()
     for pool in range(instance.places.shape[0]):
         rows, held = _solved(instance, pool)
