@@ -6,7 +6,8 @@ import os
 import re
 import secrets
 import shutil
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import fields
 from itertools import chain
 from pathlib import Path
@@ -47,11 +48,12 @@ def join(
     if output.exists():
         raise InputError(f"{output}: this exists already, and Spark writes a folder; choose another name")
     shards = shards or min(os.cpu_count() or 1, MOST_SHARDS)
-    hidden = output.with_name(f".{output.name}.{secrets.token_hex(4)}.tmp")
+    # Java has a current directory of its own: it is given whole paths.
+    hidden = output.resolve().with_name(f".{output.name}.{secrets.token_hex(4)}.tmp")
     hidden.mkdir()
     waiting = errors.status("joining on Spark") if errors.is_terminal else nullcontext()
     try:
-        with waiting, local_session(shards) as session:
+        with waiting, local_session(shards) as session, _reported():
             return _joined(session, query, inputs, output, hidden, shards, recall)
     finally:
         shutil.rmtree(hidden, ignore_errors=True)
@@ -60,8 +62,6 @@ def join(
 def _joined(
     session: Any, query: Query, inputs: dict[str, Input], output: Path, hidden: Path, shards: int, recall: bool
 ) -> Summary:
-    from pyspark.errors import PySparkException
-
     from windrow import spark
     from windrow.cli.report import Summary
     from windrow.files import open_writer
@@ -71,10 +71,7 @@ def _joined(
     matches = spark.on_spark(query, frames, shards=shards, recall=recall)
     open_writer(output, arrow_schema(matches, "the output"))  # refuses what the format cannot hold
     started = perf_counter()
-    try:
-        _write(matches, output, hidden / "matches")
-    except PySparkException as error:
-        raise _told(error) from error
+    _write(matches, output, hidden / "matches")
     seconds = perf_counter() - started
     (hidden / "matches").rename(output)
     budget = "no limit" if query.memory is None else f"{query.memory} over {shards} shards"
@@ -95,8 +92,8 @@ def _frame(session: Any, given: Input, copy: Path) -> Any:
         names = given.columns if given.columns is not None else source.schema.names
         reader = session.read.option("mergeSchema", True)
         if source.path.is_dir():
-            reader = reader.option("basePath", str(source.path))
-        frame = reader.parquet(*(str(file) for file in source.files))
+            reader = reader.option("basePath", str(source.path.resolve()))
+        frame = reader.parquet(*(str(file.resolve()) for file in source.files))
         return frame.select(*("`" + name.replace("`", "``") + "`" for name in names))
     batches = given.batches()
     first = next(batches)  # there always is one
@@ -116,13 +113,19 @@ def _write(matches: Any, output: Path, folder: Path) -> None:
     matches.write.format(name).options(**options).save(str(folder))
 
 
-def _told(error: Exception) -> WindrowError:
-    """What went wrong in Spark, as the worker's own refusal where that is what it was."""
-    if found := re.findall(r"^windrow\.errors\.(\w+): (.+)$", str(error), re.MULTILINE):
-        kind, message = found[-1]
-        refusal: type[WindrowError] = getattr(refusals, kind, WindrowError)
-        return refusal(f"in one of the shards {message}")
-    return WindrowError(f"Spark: {str(error).strip().splitlines()[0]}")
+@contextmanager
+def _reported() -> Iterator[None]:
+    """What goes wrong in Spark as one line: a worker's own refusal where that is what it was."""
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except PySparkException as error:
+        if found := re.findall(r"^windrow\.errors\.(\w+): (.+)$", str(error), re.MULTILINE):
+            kind, message = found[-1]
+            refusal: type[WindrowError] = getattr(refusals, kind, WindrowError)
+            raise refusal(f"in one of the shards {message}") from error
+        raise WindrowError(f"Spark: {str(error).strip().splitlines()[0]}") from error
 
 
 def _metrics(query: Query, found: Any) -> Metrics:
