@@ -33,7 +33,7 @@ def spark(java: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]
     """The session: two threads, few partitions, and a task that fails is tried again."""
     from pyspark.sql import SparkSession
 
-    builder = SparkSession.builder.master("local[2,3]").appName("windrow tests")
+    builder = SparkSession.builder.master("local[2,2]").appName("windrow tests")
     for name, value in SETTINGS.items():
         builder = builder.config(name, value)
     session = builder.config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse"))).getOrCreate()

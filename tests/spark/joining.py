@@ -13,8 +13,9 @@ import windrow as wr
 
 _names = count()
 
+SECOND = "interval 1 second"
 WINDOWS = {side: f"{seconds} seconds" for side, seconds in WITHIN.items()}
-RANGE = f"right.ts < left.ts + interval {WITHIN['left']} seconds and left.ts < right.ts + interval {WITHIN['right']} seconds"
+RANGE = f"right.ts - left.ts < {WITHIN['left']} * {SECOND} and left.ts - right.ts < {WITHIN['right']} * {SECOND}"
 SELECT = {f"{side}_{column}": f"{side}.{column}" for side in WITHIN for column in PAYLOAD}
 
 

@@ -21,7 +21,7 @@ from windrow.spark.metrics import COUNTERS, QueryMetrics
 
 SELECT = {name: name.replace("_", ".") for name in ("left_id", "right_id", "left_ts", "right_ts", "left_tags")}
 # memory of all shards, policy, shards, files of each stream per micro-batch
-BUDGETS = [("240 kB", "prob", 3, 1), (50, "life", 1, 2)]
+BUDGETS = [("30 kB", "prob", 3, 1), (50, "life", 1, 2)]
 
 
 @dataclass(frozen=True)
@@ -136,8 +136,10 @@ def test_an_archive_belongs_to_one_join(run: Run, spark: Any, late_folders: Fold
     sides = [static(spark, late_folders, side) for side in late_folders.paths]
     with pytest.raises(wr.errors.InputError, match="batch DataFrames"):
         wr.repair(run.archive, *streams)
-    with pytest.raises(wr.errors.SpecError, match="column 'number'"):
+    with pytest.raises(wr.errors.UnknownColumn, match="'number'"):
         wr.repair(run.archive, sides[0].drop("number"), sides[1])
+    with pytest.raises(wr.errors.SpecError, match="column 'extra' that the stream did not have"):
+        wr.repair(run.archive, sides[0].selectExpr("*", "1 as extra"), sides[1])
     with pytest.raises(wr.errors.InputError, match="no archive of windrow"):
         wr.repair(str(Path(run.archive) / "left"), *sides)
 

@@ -66,7 +66,7 @@ def test_frames_that_do_not_fit_together(static: Any, live: Any) -> None:
     with pytest.raises(InputError, match="'right' must be a Spark DataFrame, got dict"):
         wr.join(live, {"k": [1]}, on="k", time="ts", within="10 s")
     with pytest.raises(KeyTypeError, match=r"left\.k.*right\.k"):
-        wr.join(live, live.selectExpr("ts", "cast(k as binary) as k"), on="k", time="ts", within="10 s")
+        wr.join(live, live.selectExpr("ts", "encode(string(k), 'utf-8') as k"), on="k", time="ts", within="10 s")
 
 
 def test_columns_that_are_not_there_or_there_twice(live: Any) -> None:
@@ -109,7 +109,7 @@ def test_memory_that_is_too_little_for_the_shards(live: Any) -> None:
     with pytest.raises(MemoryTooSmall, match="too little for 8 shards"):
         wr.join(live, live, on="k", time="ts", within="10 s", memory=7, shards=8)
     with pytest.raises(MemoryTooSmall):
-        wr.join(live, live, on="k", time="ts", within="10 s", memory="8 kB", shards=8)
+        wr.join(live, live, on="k", time="ts", within="10 s", memory="80 B", shards=8)
 
 
 def test_shards_and_archives_are_for_spark() -> None:

@@ -1,19 +1,28 @@
-"""A checkpoint goes on where it was: with other memory yes, as another join no; and a task that fails changes nothing."""
+"""A checkpoint goes on: with other memory yes, as another join no; and a task that fails changes nothing."""
 
 from __future__ import annotations
 
+import os
 import shutil
+from collections import Counter
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from pyspark.errors import StreamingQueryException
 from tests.running import assert_same, multiset
-from tests.spark.folders import FILES, SCHEMA, Folders, write_files
+from tests.spark.folders import FILES, SCHEMA, WITHIN, Folders, write_files
 from tests.spark.joining import joined, joined_by_spark, streamed, written
 
 import windrow as wr
+from windrow.errors import SnapshotError
+from windrow.spark.job import Job
+from windrow.spark.operator import Operator
+from windrow.spark.pack import Packer
 
 SELECT = {"a": "left.id", "b": "right.id", "at": "left.ts", "number": "left.number"}
 NUMBERS = pa.array([3], pa.int32())
@@ -29,54 +38,83 @@ def half(folders: Folders, root: Path, which: slice) -> dict[str, Path]:
     return paths
 
 
-def archived(archive: Path) -> dict[str, list[dict[str, Any]]]:
-    """All rows of an archive, by file."""
-    import pyarrow.parquet as pq
-
+def archived(archive: Path) -> dict[str, Counter[Any]]:
+    """The rows of every file of an archive."""
     files = sorted(archive.rglob("*.parquet"))
-    return {str(file.relative_to(archive)): pq.read_table(file).to_pylist() for file in files}
+    return {str(file.relative_to(archive)): multiset(pq.read_table(file)) for file in files}
 
 
 def test_a_checkpoint_goes_on_with_other_memory_but_not_as_another_join(
     spark: Any, folders: Folders, tmp_path: Path
 ) -> None:
-    from pyspark.errors import StreamingQueryException
-
     archive, output = str(tmp_path / "archive"), tmp_path / "output"
     paths = half(folders, tmp_path, slice(0, 2))
-    plain = {"shards": 4, "select": SELECT, "memory": 80}
 
-    def attempt(output: Path, on: str = "number", without: str = "tags", **options: Any) -> Any:
-        streams = [streamed(spark, path, 2).drop(without) for path in paths.values()]
-        return written(joined(*streams, on, **{**plain, **options}), output)
+    def attempt(**changes: Any) -> None:
+        options = {"shards": 4, "select": SELECT, "memory": 80, "archive": archive, **changes}
+        written(joined(*(streamed(spark, path, 2) for path in paths.values()), "number", **options), output)
 
-    attempt(output, archive=archive)
-    bare = tmp_path / "bare"
-    attempt(bare)
+    attempt()
     # One row on one side only: most shards see nothing of it, and still the checkpoint must be found out.
-    part = folders.tables["left"].slice(130, 1).set_column(2, SCHEMA.field("number"), NUMBERS)
-    write_files(paths["left"] / "one", [part])
-    (paths["left"] / "one" / "part-000.parquet").rename(paths["left"] / "part-002.parquet")
-    for changes in ({"shards": 3}, {"shards": 1}, {"shards": 7}, {"on": "area"}, {"without": "name", "select": None}):
-        with pytest.raises(StreamingQueryException, match="state of another join"):
-            attempt(bare, **changes)
+    one = tmp_path / "one"
+    write_files(one, [folders.tables["left"].slice(130, 1).set_column(2, SCHEMA.field("number"), NUMBERS)])
+    shutil.copy2(one / "part-000.parquet", paths["left"] / "part-002.parquet")
+    with pytest.raises(StreamingQueryException, match="state of another join"):
+        attempt(shards=7, archive=None)
     with pytest.raises(wr.errors.SpecError, match="belongs to another join"):
-        attempt(output, archive=archive, shards=3)
+        attempt(shards=7)
     half(folders, tmp_path, slice(3, FILES))
-    for memory in (30, None):
-        attempt(output, archive=archive, memory=memory)
+    attempt(memory=30)
     found = multiset(spark.read.parquet(str(output / "rows")).toArrow())
-    sides = [spark.read.parquet(str(path)).drop("tags") for path in paths.values()]
+    sides = [spark.read.parquet(str(path)) for path in paths.values()]
     columns = [reference.replace(".", "_") for reference in SELECT.values()]
-    pairs = joined_by_spark(*(spark.read.parquet(str(path)) for path in paths.values()), "number").select(*columns)
-    exact = multiset(pairs.toArrow())
+    exact = multiset(joined_by_spark(*sides, "number").select(*columns).toArrow())
     assert found.total() < exact.total()
     assert_same(found + multiset(wr.repair(archive, *sides).toArrow()), exact, f"seed {folders.seed}")
 
 
-def test_a_new_checkpoint_needs_a_new_archive(spark: Any, folders: Folders, tmp_path: Path) -> None:
-    from pyspark.errors import StreamingQueryException
+@dataclass
+class KeptState:
+    """What Spark hands to the operator: the state of one shard."""
 
+    get: Any = None
+    exists: bool = False
+
+    def update(self, value: Any) -> None:
+        self.get, self.exists = value, True
+
+    def getCurrentWatermarkMs(self) -> int:
+        return 0
+
+
+def test_only_memory_and_windows_may_differ_from_those_of_the_state() -> None:
+    schema = pa.schema([("k", pa.int64()), ("t", pa.int64()), ("v", pa.string())])
+    streams = [wr.Stream(name, "t", 10) for name in WITHIN]
+    query = wr.Query(streams=streams, on="k", memory=100)
+    job = Job(query, (schema, schema), shards=2)
+
+    def push(job: Job, state: KeptState) -> None:
+        batch = pa.RecordBatch.from_pylist([{"k": 1, "t": 5, "v": "x"}], schema=job.schemas[0])
+        blobs = Packer(job, 0, streaming=True)([batch])
+        frames = [found.to_pandas() for found in blobs]
+        list(Operator(job).stream((0,), [frame[frame["shard"] == 0] for frame in frames], state))
+
+    state = KeptState()
+    push(job, state)
+    wider = pa.schema([*schema, ("w", pa.int8())])
+    others = [
+        replace(job, shards=3), replace(job, shards=1), replace(job, archive="/nowhere"),
+        replace(job, schemas=(schema, wider)), replace(job, query=query.with_(on=["k", "v"])),
+        replace(job, query=query.with_(policy="life")), replace(job, query=query.with_(seed=1)),
+    ]  # fmt: skip
+    for other in others:
+        with pytest.raises(SnapshotError, match="state of another join"):
+            push(other, KeptState(state.get, True))
+    for same in (query.with_(memory=50), query.with_(memory=None), query.with_window("left", 20)):
+        push(replace(job, query=same), KeptState(state.get, True))
+
+
+def test_a_new_checkpoint_needs_a_new_archive(spark: Any, folders: Folders, tmp_path: Path) -> None:
     def attempt(output: Path) -> None:
         streams = [streamed(spark, path, 3) for path in folders.paths.values()]
         archive = str(tmp_path / "archive")
@@ -87,13 +125,11 @@ def test_a_new_checkpoint_needs_a_new_archive(spark: Any, folders: Folders, tmp_
         attempt(tmp_path / "second")
 
 
-def fails_once(marker: Path, column: str | None = None) -> Any:
+def fails_once(marker: Path) -> Any:
     """For `mapInArrow`: hands on what it gets, but the first task that has had rows fails."""
     text = str(marker)
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        import os
-
         for batch in batches:
             yield batch
             if batch.num_rows:

@@ -60,3 +60,8 @@ def declared_lateness(frame: Any, column: str | None) -> int | None:
                 )
             return int(field.metadata[WATERMARK_DELAY])
     return None
+
+
+def quoted(column: str) -> str:
+    """A column's name as it is written in an expression."""
+    return "`" + column.replace("`", "``") + "`"

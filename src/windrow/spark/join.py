@@ -14,7 +14,7 @@ from windrow.engine.bind import bind
 from windrow.engine.intake import plain_schema
 from windrow.errors import SpecError
 from windrow.spark.archive import start_archive
-from windrow.spark.frames import arrow_schema, check_frames, declared_lateness
+from windrow.spark.frames import arrow_schema, check_frames, declared_lateness, quoted
 from windrow.spark.job import Job, planned
 from windrow.spark.metrics import observed
 from windrow.spark.operator import RESULT, STATE, Operator
@@ -99,7 +99,7 @@ def _with_declared_lateness(query: Query, frames: Mapping[str, Any]) -> Query:
 def _needed(query: Query, frames: Mapping[str, Any], name: str, whole: bool) -> list[str]:
     """The columns of a stream that have to travel."""
     if whole:
-        return [_quoted(column) for column in frames[name].columns]
+        return [quoted(column) for column in frames[name].columns]
     schemas = {n: plain_schema(arrow_schema(frames[n], n)) for n in query.names}
     exact = query if query.memory is None else query.with_(memory=None)
     binding = bind(exact, schemas)
@@ -108,11 +108,7 @@ def _needed(query: Query, frames: Mapping[str, Any], name: str, whole: bool) -> 
     keep |= {c for p in query.on for s, c in map(split_reference, p.columns) if s == name}
     if query.value is not None:
         keep |= {column for s, column in query.value.columns if s == name}
-    return [_quoted(column) for column in frames[name].columns if column in keep]
-
-
-def _quoted(column: str) -> str:
-    return "`" + column.replace("`", "``") + "`"
+    return [quoted(column) for column in frames[name].columns if column in keep]
 
 
 def _shards(shards: int | None, frame: Any) -> int:
