@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from windrow.spark.frames import WATERMARK_DELAY
 from windrow.spark.job import Job, known
 from windrow.spark.routing import labels
+from windrow.spark.worker import settle
 
 PIECE_ROWS = 1 << 18
 ARROW = pa.schema(
@@ -62,6 +63,7 @@ class Packer:
             blobs = self._blobs(piece, rows)
             yield self._batch(blobs, source, number)
             number, rows = number + 1, rows + piece.num_rows
+        settle("pack")
 
     def _blobs(self, piece: pa.Table, first_row: int) -> dict[int, list[pa.Table]]:
         """The rows of each shard."""
