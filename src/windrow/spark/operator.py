@@ -20,6 +20,7 @@ from windrow.spark.archive import write_departed
 from windrow.spark.job import Job
 from windrow.spark.pack import blob_table
 from windrow.spark.routing import labels
+from windrow.spark.worker import settle
 from windrow.spec import Query, Stream
 
 RESULT = "shard int, metrics string, matches binary"
@@ -56,6 +57,7 @@ class Operator:
             )
         state.update((identity, pushes + 1, after))
         _live[self.job.identity, shard] = after, engine
+        settle("operator")
         yield _result(shard, engine, [] if matches is None else [matches])
 
     def batch(self, key: tuple[Any, ...], frame: Any) -> Any:

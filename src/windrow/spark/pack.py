@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from windrow.spark.frames import WATERMARK_DELAY
 from windrow.spark.job import Job, known
 from windrow.spark.routing import labels
+from windrow.spark.worker import settle
 
 PIECE_ROWS = 1 << 18
 WITNESS = 0  # the first label of any number of shards
@@ -71,6 +72,7 @@ class Packer:
             number, rows = number + 1, rows + piece.num_rows
         if not seen:
             yield self._batch({witness: [self.job.schemas[self.stream].empty_table()]}, source, number)
+        settle("pack")
 
     def _blobs(self, piece: pa.Table, first_row: int) -> dict[int, list[pa.Table]]:
         """The rows of each shard."""

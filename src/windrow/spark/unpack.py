@@ -5,6 +5,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from windrow.spark.worker import settle
+
 
 @dataclass(frozen=True)
 class Unpacker:
@@ -18,3 +20,4 @@ class Unpacker:
             for blob in batch.column("matches"):
                 if blob.is_valid:
                     yield pa.ipc.read_record_batch(blob.as_buffer(), self.schema)
+        settle("unpack")
