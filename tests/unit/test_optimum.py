@@ -170,6 +170,21 @@ def test_the_worked_example() -> None:
     assert (found.value, found.exact) == (5.0, 7.0)
 
 
+@settings(max_examples=60)
+@given(streams(most=10), st.integers(1, 6), st.integers(1, 4), st.booleans())
+def test_the_engine_follows_the_schedule_and_no_policy_beats_it(both: Any, window: int, rows: int, split: bool) -> None:
+    tables = {"left": table(both[0]), "right": table(both[1])}
+    memory = wr.Memory(2 * rows, split=True) if split else wr.Memory(rows)
+    found = optimum(**tables, on="k", time="t", within=window, memory=memory)
+    for s, name in enumerate(tables):
+        column = pa.array(found.schedule(s, tables[name].num_rows))
+        tables[name] = tables[name].append_column("until", column)
+    arguments = {"on": "k", "time": "t", "within": window, "memory": memory}
+    assert wr.join(**tables, **arguments, policy=wr.policies.Given("until")).metrics.matched == found.value
+    for policy in ("rand", "fifo", "prob", "life", wr.policies.Prob("oracle")):
+        assert wr.join(**tables, **arguments, policy=policy).metrics.matched <= found.value
+
+
 def test_other_predicates() -> None:
     left, right = pa.table({"t": [0, 1], "x": [1.0, 5.0]}), pa.table({"t": [2, 3], "y": [1.5, 5.5]})
     found = optimum(left, right, on=[wr.Band("left.x", "right.y", 1)], time="t", within=10, memory=1)

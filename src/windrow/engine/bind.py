@@ -13,6 +13,7 @@ from windrow.engine.outputs import OutputColumn, outputs
 from windrow.errors import MemoryTooSmall, SpecError, UnknownColumn
 from windrow.kernels import layout as at
 from windrow.kernels.layout import HIGH, NONE
+from windrow.policies import Given
 from windrow.spec import Memory, Query, Stream, split_reference
 from windrow.spec.bytesize import format_bytes
 from windrow.state.block import fixed_bytes
@@ -97,6 +98,10 @@ def _check_columns(query: Query, schemas: dict[str, pa.Schema]) -> None:
     refs += [(s.name, f.column, f"the filter {f}") for s in query.streams for f in s.where]
     if query.value is not None:
         refs += [(stream, column, "value") for stream, column in query.value.columns]
+    if isinstance(query.policy, Given) and query.memory is not None:
+        if query.value is not None:
+            raise SpecError("policy 'given' goes by a column of its own: leave value= out")
+        refs += [(name, query.policy.column, "policy 'given'") for name in query.names]
     for stream, column, where in refs:
         if column not in schemas[stream].names:
             raise UnknownColumn.of(column, schemas[stream].names, f"{where}: stream {stream!r}")

@@ -165,13 +165,16 @@ def _costs(binding: Binding, stream: int, table: pa.Table) -> np.ndarray:
 
 
 def gains(binding: Binding, stream: int, table: pa.Table) -> np.ndarray:
-    """Each row's factor (or term) in the output value."""
+    """Each row's factor (or term) in the output value; or, with policy GIVEN, the number that came with it."""
     value = binding.query.value
-    if value is None:
+    if binding.plan.rule == at.GIVEN:
+        column = binding.query.policy.column  # type: ignore[attr-defined]
+    elif value is None:
         return np.zeros(0)
-    column = dict(value.columns).get(binding.query.names[stream])
-    if column is None:
-        return np.full(table.num_rows, 0.0 if value.combine == "sum" else 1.0)
+    else:
+        column = dict(value.columns).get(binding.query.names[stream])
+        if column is None:
+            return np.full(table.num_rows, 0.0 if value.combine == "sum" else 1.0)
     where = f"{binding.query.names[stream]}.{column}"
     bits, valid = number_codes(table[column], pa.float64(), "float", where)
     gain = bits.view(np.float64).copy()

@@ -111,7 +111,7 @@ def _recodable(binding: Binding, stream: int) -> frozenset[str]:
     for link, d in enumerate(binding.plan.classes[stream]):
         if d >= 0 and kept.issuperset(binding.directories[d].columns[stream]):
             found.add(f"code{link}")
-    if value is not None and dict(value.columns).get(spec.name) in kept:
+    if value is not None and binding.plan.rule != at.GIVEN and dict(value.columns).get(spec.name) in kept:
         found.add("gain")
     return frozenset(found)
 

@@ -33,6 +33,7 @@ from windrow.kernels.layout import (
     FREE_COUNT,
     FULL,
     GAIN_OFF,
+    GIVEN,
     GONE_COUNT,
     GROUP_LIMIT,
     GROW_BLOCKS,
@@ -68,6 +69,7 @@ from windrow.kernels.layout import (
     RANK,
     REACH,
     ROW,
+    SCORE_OFF,
     SEQ,
     SINCE,
     SLOT_CAP,
@@ -203,6 +205,8 @@ def fill(m: Memory, r: Any, rx: Any, at: int) -> int:
         m.w[record + m.rank_off] = m.w[stream_at(m, stream) + RANK] - 1
     if m.valued:
         m.x[record + m.w[GAIN_OFF]] = rx[at + R_GAIN]
+    if m.rule == GIVEN:
+        m.x[record + m.w[SCORE_OFF]] = rx[at + R_GAIN]
     return slot
 
 

@@ -22,9 +22,9 @@ tournament (or the dense list of RAND) and in every ordered index of its stream.
 
 from itertools import count
 
-from windrow.kernels.rules import FIFO, LIFE, LIFE_EXPECTED, PROB, RAND
+from windrow.kernels.rules import FIFO, GIVEN, LIFE, LIFE_EXPECTED, PROB, RAND
 
-__all__ = ["FIFO", "LIFE", "LIFE_EXPECTED", "PROB", "RAND"]
+__all__ = ["FIFO", "GIVEN", "LIFE", "LIFE_EXPECTED", "PROB", "RAND"]
 
 NONE = -1
 LOW = -(2**62)  # "no time seen yet"; far enough from the ends of int64 that durations can be added

@@ -26,6 +26,7 @@ from windrow.kernels.layout import (
     G_SEQ,
     G_STREAM,
     GAIN_OFF,
+    GIVEN,
     GONE,
     GONE_COUNT,
     GONE_SIZE,
@@ -46,6 +47,7 @@ from windrow.kernels.layout import (
     RANDOM,
     RANK,
     ROW,
+    SCORE_OFF,
     SEQ,
     SHED,
     STREAM_BITS,
@@ -234,5 +236,7 @@ def move_one(a: Memory, b: Memory, slot: int, stream: int, extra_cost: int) -> i
         b.w[y + b.rank_off] = a.w[x + a.rank_off]
     if b.valued:
         b.x[y + b.w[GAIN_OFF]] = a.x[x + a.w[GAIN_OFF]]
+    if b.rule == GIVEN:
+        b.x[y + b.w[SCORE_OFF]] = a.x[x + a.w[SCORE_OFF]] if a.rule == GIVEN else 0.0
     admit(b, there)
     return there

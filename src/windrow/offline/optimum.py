@@ -40,14 +40,14 @@ class Optimum:
         """How far the schedule may be from the best possible, as a share of it."""
         return (self.bound - self.value) / self.bound if self.bound > 0 else 0.0
 
-    def schedule(self) -> dict[int, np.ndarray]:
-        """By stream: for every row of its table, the time until which it is held (its own, if it is not)."""
-        found = {}
-        for s in np.unique(self.instance.stream):
-            mine = self.instance.stream == s
-            times = np.zeros(int(self.instance.position[mine].max(initial=-1)) + 1, np.int64)
-            times[self.instance.position[mine]] = self.instance.ticks[self.until[mine]]
-            found[int(s)] = times
+    def schedule(self, stream: int, rows: int) -> np.ndarray:
+        """For each of the rows of a stream's table, the instant until which it is held, counted from 0.
+
+        As a column of the table it is what policy `Given` needs to follow the schedule.
+        """
+        found = np.zeros(rows, np.int64)
+        mine = self.instance.stream == stream
+        found[self.instance.position[mine]] = self.until[mine]
         return found
 
 

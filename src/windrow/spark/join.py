@@ -13,6 +13,7 @@ from windrow.engine import emit
 from windrow.engine.bind import bind
 from windrow.engine.intake import plain_schema
 from windrow.errors import SpecError
+from windrow.policies import Given
 from windrow.spark.archive import start_archive
 from windrow.spark.frames import arrow_schema, check_frames, declared_lateness, quoted
 from windrow.spark.job import Job, planned
@@ -106,6 +107,8 @@ def _needed(query: Query, frames: Mapping[str, Any], name: str, whole: bool) -> 
     stream = query.stream(name)
     keep = set(binding.payload[query.names.index(name)]) | {stream.time} | {f.column for f in stream.where}
     keep |= {c for p in query.on for s, c in map(split_reference, p.columns) if s == name}
+    if isinstance(query.policy, Given):
+        keep.add(query.policy.column)
     if query.value is not None:
         keep |= {column for s, column in query.value.columns if s == name}
     return [quoted(column) for column in frames[name].columns if column in keep]

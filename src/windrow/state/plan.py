@@ -80,7 +80,7 @@ class Plan:
     @property
     def ranked(self) -> bool:
         """Whether the rule keeps priorities."""
-        return self.rule in (at.PROB, at.LIFE, at.LIFE_EXPECTED)
+        return self.rule in (at.PROB, at.LIFE, at.LIFE_EXPECTED, at.GIVEN)
 
     @property
     def drifting(self) -> bool:
@@ -90,7 +90,7 @@ class Plan:
     @property
     def by_row(self) -> bool:
         """Whether each resident is a leaf of its own."""
-        return not self.common_key or self.value is not None
+        return not self.common_key or self.value is not None or self.rule == at.GIVEN
 
     @property
     def counts_rows(self) -> bool:
