@@ -52,7 +52,7 @@ def write_streams(root: Path, files: int, rows: int, seed: int) -> None:
                 {
                     "id": arrived,
                     "ts": pa.array(seconds * 1_000_000, pa.timestamp("us", tz="UTC")),
-                    "k": rng.zipf(1.3, rows) % 500,
+                    "k": (500 * rng.random(rows) ** 2).astype(np.int64),
                     "text": pa.array([f"{side} {i % 97}" for i in arrived]),
                 }
             )
@@ -73,8 +73,8 @@ def drive(streams: Path, out: Path, rows: int) -> None:
     source = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1)
     left, right = (source.parquet(str(streams / side)) for side in ("left", "right"))
     matches = wr.join(
-        left, right, on="k", time="ts", within=f"{rows // 2} seconds", lateness=f"{rows // 3} seconds",
-        memory=rows // 2, policy="prob", shards=3, archive=str(out / "archive"),
+        left, right, on="k", time="ts", within=f"{rows // 4} seconds", lateness=f"{rows // 3} seconds",
+        memory=rows // 3, policy="prob", shards=3, archive=str(out / "archive"),
     )  # fmt: skip
     writer = matches.writeStream.format("parquet").option("checkpointLocation", str(out / "checkpoint"))
     writer.trigger(availableNow=True).start(str(out / "rows")).awaitTermination()
@@ -166,7 +166,7 @@ def compared(alone: Path, killed: Path) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--files", type=int, default=24, help="of each stream; one of each is a micro-batch")
-    parser.add_argument("--rows", type=int, default=2_000, help="in a file")
+    parser.add_argument("--rows", type=int, default=1_000, help="in a file")
     parser.add_argument("--kills", type=int, default=5)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--drive", nargs=2, metavar=("STREAMS", "OUT"), help=argparse.SUPPRESS)

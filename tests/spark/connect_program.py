@@ -12,7 +12,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 from tests.running import multiset
-from tests.spark.folders import Folders, make_folders
+from tests.spark.folders import LATENESS, Folders, make_folders
 from tests.spark.joining import collected, joined, joined_by_spark, started, static, streamed
 
 import windrow as wr
@@ -34,7 +34,8 @@ def found(spark: Any, folders: Folders, archive: str) -> dict[str, Any]:
     answers["batch"] = multiset(batch.toArrow()) == exact
     answers["batch_metrics"] = wr.spark.metrics(batch).to_dict()
     streams = [streamed(spark, path, 3) for path in folders.paths.values()]
-    answers["streaming"] = multiset(collected(joined(*streams, "name", shards=3))) == exact
+    marked = [stream.withWatermark("ts", f"{LATENESS} seconds") for stream in streams]
+    answers["streaming"] = multiset(collected(joined(*marked, "name", lateness=0, shards=3))) == exact
     query, name = started(joined(*streams, "name", shards=3, memory=60, archive=archive))
     metrics = wr.spark.metrics(query)
     query.awaitTermination()

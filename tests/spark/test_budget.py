@@ -21,7 +21,7 @@ from windrow.spark.metrics import COUNTERS, QueryMetrics
 
 SELECT = {name: name.replace("_", ".") for name in ("left_id", "right_id", "left_ts", "right_ts", "left_tags")}
 # memory of all shards, policy, shards, files of each stream per micro-batch
-BUDGETS = [("30 kB", "prob", 3, 1), (50, "life", 1, 2)]
+BUDGETS = [("48 kB", "prob", 3, 1), (60, "life", 2, 2)]
 
 
 @dataclass(frozen=True)
@@ -101,6 +101,9 @@ def test_every_row_arrived_once_and_every_loss_is_in_the_archive(run: Run, spark
 
 
 def test_recall_is_in_its_own_interval(run: Run) -> None:
+    if run.memory.bytes is not None:  # so few bytes that none are left for an estimate: it says so
+        assert run.metrics.recall is run.totals["recall_interval"] is run.totals["exact_matched"] is None
+        return
     low, high = run.totals["recall_interval"]
     true = run.output.total() / run.in_time
     assert low <= true <= high, (low, true, high, run.note)
@@ -126,7 +129,7 @@ def test_metrics_as_json_and_over_http(run: Run) -> None:
         assert f"# TYPE windrow_{name} gauge" in lines
         found = [int(value) for key, value in values.items() if key.startswith(f"windrow_{name}{{shard=")]
         assert len(found) == run.shards and sum(found) == run.totals[name]
-    assert float(values["windrow_recall"]) == run.metrics.recall
+    assert (float(values["windrow_recall"]) if "windrow_recall" in values else None) == run.metrics.recall
 
 
 def test_an_archive_belongs_to_one_join(run: Run, spark: Any, late_folders: Folders) -> None:

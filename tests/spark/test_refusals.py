@@ -99,6 +99,17 @@ def test_what_streams_cannot_have(live: Any, static: Any, tmp_path: Any) -> None
         wr.join(live, live.withColumn("ts", live.ts.cast("date")), **good)
 
 
+def test_watermarks_that_say_something_else(live: Any) -> None:
+    good = {"on": "k", "time": "ts", "within": "10 s"}
+    marked = live.withWatermark("ts", "5 seconds")
+    with pytest.raises(SpecError, match=r"'right': lateness is 3 s.*withWatermark declares 5000 ms"):
+        wr.join(live, marked, **good, lateness="3 s")
+    wr.join(live, marked, **good, lateness={"left": "3 s", "right": "5 s"})
+    other = live.selectExpr("*", "ts as came").withWatermark("came", "5 seconds")
+    with pytest.raises(SpecError, match="'left' has a watermark on 'came', but its time is 'ts'"):
+        wr.join(other, live, **good)
+
+
 @pytest.mark.parametrize("shards", [0, -1, True, 2.5, "4", 1 << 17])
 def test_shards_that_are_no_number_of_shards(live: Any, shards: Any) -> None:
     with pytest.raises(SpecError, match="shards must be a whole number"):

@@ -8,7 +8,15 @@ import pytest
 from pyspark.sql import functions as F
 from tests.running import assert_same, multiset
 from tests.spark.folders import KEYS, LATENESS, Folders
-from tests.spark.joining import collected, joined, joined_by_spark, joined_by_spark_streaming, static, streamed
+from tests.spark.joining import (
+    collected,
+    joined,
+    joined_by_spark,
+    joined_by_spark_streaming,
+    started,
+    static,
+    streamed,
+)
 
 import windrow as wr
 
@@ -98,7 +106,12 @@ def test_times_without_a_zone(spark: Any, folders: Folders) -> None:
 
 def test_a_declared_watermark_is_the_lateness(spark: Any, folders: Folders) -> None:
     """Nothing is said of lateness but by `withWatermark`, as in Spark's own join."""
-    frames = [streamed(spark, path, 2).withWatermark("ts", f"{LATENESS} seconds") for path in folders.paths.values()]
-    found = multiset(collected(joined(*frames, "name", lateness=0, shards=2)))
+    left, right = (streamed(spark, path, 2) for path in folders.paths.values())
+    left, right = left.withWatermark("ts", f"{LATENESS} seconds"), right.withWatermark("ts", "60 seconds")
+    query, name = started(joined(left, right, "name", lateness=0, shards=2))
+    metrics = wr.spark.metrics(query)
+    query.awaitTermination()
+    found = multiset(spark.table(name).toArrow())
+    assert metrics.to_dict()["expired"] > 0 == metrics.to_dict()["late"]
     exact = multiset(joined_by_spark(*(static(spark, folders, side) for side in folders.paths), "name").toArrow())
     assert_same(found, exact, f"seed {folders.seed}")

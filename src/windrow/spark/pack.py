@@ -9,19 +9,18 @@ shards there are, so a checkpoint of another join is noticed at once and not onl
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from windrow.spark.frames import WATERMARK_DELAY
 from windrow.spark.job import Job, known
 from windrow.spark.routing import labels
 from windrow.spark.worker import settle
 
 PIECE_ROWS = 1 << 18
 WITNESS = 0  # the first label of any number of shards
+PACKED = "shard int, stream int, source long, number int, latest timestamp, rows binary"
 ARROW = pa.schema(
     [
         ("shard", pa.int32()),
@@ -32,21 +31,6 @@ ARROW = pa.schema(
         ("rows", pa.binary()),
     ]
 )
-
-
-def packed_type(delay_ms: int | None) -> Any:
-    """The blobs' columns with Spark's types.
-
-    Where the rows have a watermark already, Spark forbids a second one: the blobs then bear its mark, without which a
-    stateful operator is not told the watermark.
-    """
-    from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, StructType, TimestampType
-
-    mark = {} if delay_ms is None else {WATERMARK_DELAY: delay_ms}
-    types = [IntegerType(), IntegerType(), LongType(), IntegerType(), TimestampType(), BinaryType()]
-    fields = [StructField(name, type_) for name, type_ in zip(ARROW.names, types, strict=True)]
-    fields[ARROW.names.index("latest")].metadata = mark
-    return StructType(fields)
 
 
 @dataclass(frozen=True)
