@@ -87,12 +87,13 @@ def follow(spark: SparkSession, folder: Path) -> None:
     sink = matches.writeStream.format("parquet").option("path", str(folder / "matches"))
     query = sink.option("checkpointLocation", str(folder / "checkpoint")).trigger(processingTime="0 seconds").start()
     metrics = wr.spark.metrics(query)
-    told = 0
-    while metrics.to_dict()["arrived"] < 2 * ROWS:
+    told, now = 0, metrics.to_dict()
+    while now["arrived"] < 2 * ROWS:
         query.awaitTermination(1)  # raises what went wrong
-        if metrics.batches > told:
-            told = metrics.batches
-            print(line(told, metrics.to_dict()), flush=True)
+        now = metrics.to_dict()
+        if now["arrived"] > told:
+            told = now["arrived"]
+            print(line(now), flush=True)
     query.processAllAvailable()
     query.stop()
     print(f"{metrics.to_dict()['late']} orders came too late", flush=True)
@@ -103,13 +104,13 @@ def arriving(spark: SparkSession, folder: Path) -> DataFrame:
     return spark.readStream.schema(COLUMNS).option("maxFilesPerTrigger", 1).parquet(str(folder))
 
 
-def line(batch: int, now: dict) -> str:
+def line(now: dict) -> str:
     recall = "not known"
     if now["recall"] is not None:
         low, high = now["recall_interval"]
         recall = f"{now['recall']:.1%} ({low:.1%} to {high:.1%})"
     return (
-        f"micro-batch {batch}: {now['arrived']:6,} rows, {now['matched']:7,} matches, {now['shed']:6,} rows shed, "
+        f"{now['arrived']:6,} rows, {now['matched']:7,} matches, {now['shed']:6,} rows shed, "
         f"{now['resident_bytes']:7,} bytes held, recall {recall}"
     )
 
