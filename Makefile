@@ -1,7 +1,8 @@
-# Every target sets up what it needs. Nothing has to be installed first but make and Python 3.11 or newer.
+# Every target sets up what it needs. Nothing has to be installed first but make and Python 3.11 or newer; what runs on
+# Spark also needs Java 17 or newer, which is installed where that can be done.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check imports bench soak clean .venv
+.PHONY: help demo test check imports bench soak clean java .venv
 
 # The first of these that is new enough; `make PYTHON=... test` names another.
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python3.14; do \
@@ -17,17 +18,19 @@ ifeq ($(SEED),random)
 endif
 
 help:
-	@echo "make demo    five policies at several budgets: a table, and recall against memory as a picture"
+	@echo "make demo    five policies at several budgets: a table, and recall against memory as a picture; one more run on Spark"
 	@echo "make test    import rules and all tests       (SEED=random PROFILE=thorough for a longer search)"
 	@echo "make check   ruff, mypy, import rules"
 	@echo "make bench   speed, as ratios to named baselines"
 	@echo "make soak    100 million arrivals through a fixed budget"
-	@echo "make clean   remove everything that these made"
+	@echo "make clean   remove what these made, but for their results in out/ and benchmarks/results/"
 
-demo: .venv/.kernels
+# The demo runs without Java too, and says so.
+demo: .venv/.installed
+	@$(MAKE) -s --no-print-directory java 2>/dev/null || true
 	@$(BIN)/windrow demo
 
-test: .venv/.kernels imports
+test: .venv/.installed java imports
 	@echo "hypothesis profile $(PROFILE), seed $(SEED): repeat with make test PROFILE=$(PROFILE) SEED=$(SEED)"
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --hypothesis-profile=$(PROFILE) --hypothesis-seed=$(SEED)
 
@@ -38,10 +41,10 @@ check: .venv/.installed imports
 imports: .venv/.installed
 	@$(BIN)/lint-imports --no-cache --no-logo
 
-bench: .venv/.kernels
+bench: .venv/.installed
 	@set -e; for f in benchmarks/bench_*.py; do echo "== $$f"; $(BIN)/python $$f; done
 
-soak: .venv/.kernels
+soak: .venv/.installed
 	@$(BIN)/python benchmarks/soak.py
 
 clean:
@@ -68,8 +71,16 @@ endif
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check --editable '.[test,dev,lab,spark]'
 	@touch $@
 
-# numba's disk cache of a kernel does not notice that a kernel it calls, in another file, has changed:
-# after any edit in kernels/ all of it is compiled again.
-.venv/.kernels: .venv/.installed $(wildcard src/windrow/kernels/*.py)
-	@find src/windrow -name '*.nb[ic]' -delete
-	@touch $@
+# Spark runs on Java: JAVA_HOME's, or the one on the path. The session itself looks in the same places.
+java:
+	@java="$${JAVA_HOME:+$$JAVA_HOME/bin/}java"; \
+	version=$$("$$java" -version 2>&1 | sed -n 's/.*version "\(1\.\)\{0,1\}\([0-9]*\).*/\2/p' | head -n 1); \
+	if [ "$${version:-0}" -ge 17 ]; then exit 0; fi; \
+	if [ -z "$$JAVA_HOME" ] && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	  echo "Installing Java for Spark (once; a minute) ..."; \
+	  apt-get update -qq >/dev/null 2>&1; \
+	  for package in openjdk-17-jre-headless default-jre-headless; do \
+	    apt-get install -qq -y $$package >/dev/null 2>&1 && exit 0; done; \
+	fi; \
+	echo "Spark needs Java 17 or newer: install it (Debian, Ubuntu: apt-get install openjdk-17-jre-headless) or set JAVA_HOME" >&2; \
+	exit 1

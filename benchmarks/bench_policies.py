@@ -16,27 +16,22 @@ from floor import count_matches
 from harness import Contestant, Timing, check_counters, core, race, save, show
 
 import windrow as wr
+from windrow import policies, statistics
 from windrow.engine.prepare import Packed, rows_of, tables
 from windrow.feed import feed
 from windrow.kernels import layout as at
 from windrow.lab.generators import zipf_pair
-from windrow.policies import Fifo, Life, LifeExpected, Policy, Prob, Rand
+from windrow.policies import Policy
 from windrow.spec import pair_query
 from windrow.state.shard import Shard
-from windrow.statistics import Decayed, Oracle, Running, Sketch
 
 TARGET = 10.0  # million arrivals per second and core
 SHARE = 0.2  # of what the exact join holds
 
+# every policy with its defaults, and the default policy with every other statistic
 POLICIES: dict[str, Policy] = {
-    "rand": Rand(),
-    "fifo": Fifo(),
-    "prob, running": Prob(Running()),
-    "prob, decayed": Prob(Decayed()),
-    "prob, sketch": Prob(Sketch()),
-    "prob, oracle": Prob(Oracle()),
-    "life": Life(),
-    "life-expected": LifeExpected(),
+    **{policy.name: policy() for policy in policies.ALL},
+    **{f"prob, {s.name}": policies.Prob(s()) for s in statistics.ALL if s is not type(policies.Prob().statistics)},
 }
 
 
@@ -124,12 +119,12 @@ def check(setting: Setting, timings: dict[str, Timing], found: dict[str, Case]) 
     for name, case in found.items():
         metrics = timings[f"engine: {name}"].result
         check_counters(metrics)
-        assert metrics.total("arrived") == 2 * setting.steps
+        assert metrics.arrived == 2 * setting.steps
         assert metrics.matched == timings[f"kernel: {name}"].result, f"{name}: engine and kernel differ"
         if case.query.memory is not None:
             assert case.query.memory.rows is not None
             assert metrics.peak_rows <= case.query.memory.rows and 0 < metrics.matched < exact
-            assert metrics.total("shed") > 0
+            assert metrics.shed > 0
 
 
 def measure(setting: Setting, rounds: int, only: str) -> list[dict[str, Any]]:

@@ -114,7 +114,7 @@ def soak(args: argparse.Namespace) -> dict[str, Any]:
         assert metrics.matched == matched
         samples.append(
             {
-                "arrived": metrics.total("arrived"),
+                "arrived": metrics.arrived,
                 "rss": process_mb("VmRSS"),
                 "highest": process_mb("VmHWM"),
                 "pushing": pushing,
@@ -126,7 +126,7 @@ def soak(args: argparse.Namespace) -> dict[str, Any]:
     figures = {"rss_mb_at_start": empty, **summary(samples, budget)}
     figures |= {"compiling_seconds": compiling, "seconds": wall() - begun}
     figures["core_seconds_of_pushing"] = pushing
-    return figures | {"matched": matched, "shed": metrics.total("shed"), "snapshots": snapshots, "samples": samples}
+    return figures | {"matched": matched, "shed": metrics.shed, "snapshots": snapshots, "samples": samples}
 
 
 def summary(samples: list[dict[str, float]], budget: int) -> dict[str, Any]:

@@ -1,7 +1,10 @@
-"""Set-up shared by all tests: hypothesis profiles."""
+"""Set-up shared by all tests: hypothesis profiles, and which tests share a process."""
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
 from hypothesis import HealthCheck, settings
 
 # A first example may compile a kernel, so neither a deadline nor "too slow" says anything about the code.
@@ -16,3 +19,15 @@ settings.register_profile("dev", max_examples=25, **_COMMON)
 settings.register_profile("ci", max_examples=30, database=None, **_COMMON)
 settings.register_profile("thorough", max_examples=2_000, **_COMMON)
 settings.load_profile("dev")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """With `--dist loadfile`, the files of tests/spark go to one worker: they share a Spark session."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class OneSession(LoadFileScheduling):  # type: ignore[misc]
+        def _split_scope(self, nodeid: str) -> str:
+            return "tests/spark" if nodeid.startswith("tests/spark/") else super()._split_scope(nodeid)
+
+    return OneSession(config, log) if config.getoption("dist") == "loadfile" else None

@@ -68,9 +68,7 @@ def matches(query: Query, rows: Sequence[Taken]) -> Iterable[tuple[Taken, ...]]:
 
 def pair_holds(query: Query, a: Taken, b: Taken, counts: Sequence[Sequence[int]]) -> bool:
     """Whether two rows of different streams satisfy each other's windows and all predicates between them."""
-    return window_holds(query, a, b, counts) and all(
-        predicate_holds(predicate, query, a, b) for predicate in query.on
-    )
+    return window_holds(query, a, b, counts) and all(predicate_holds(predicate, query, a, b) for predicate in query.on)
 
 
 def window_holds(query: Query, a: Taken, b: Taken, counts: Sequence[Sequence[int]]) -> bool:
@@ -131,13 +129,14 @@ def filter_holds(condition: Filter, row: Mapping[str, Any]) -> bool:
         return False
     if condition.op in ("in", "not in"):
         return (value in wanted) == (condition.op == "in")  # type: ignore[operator]
+    one, other = _order(value), _order(wanted)
     return {
-        "=": lambda: value == wanted,
-        "!=": lambda: value != wanted,
-        "<": lambda: value < wanted,
-        "<=": lambda: value <= wanted,
-        ">": lambda: value > wanted,
-        ">=": lambda: value >= wanted,
+        "=": lambda: one == other,
+        "!=": lambda: one != other,
+        "<": lambda: one < other,
+        "<=": lambda: one <= other,
+        ">": lambda: one > other,
+        ">=": lambda: one >= other,
     }[condition.op]()
 
 

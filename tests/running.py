@@ -65,6 +65,12 @@ def assert_accounted(engine: Any) -> None:
         parts += stream.expired + stream.released + stream.shed
         assert stream.arrived == parts, (name, stream)
         assert all(getattr(stream, counter) >= 0 for counter in COUNTERS), (name, stream)
+    metrics = engine.metrics
+    for counter in COUNTERS:
+        total = sum(getattr(stream, counter) for stream in metrics.streams.values())
+        assert getattr(metrics, counter) == metrics.total(counter) == metrics.to_dict()[counter] == total
+    if metrics.arrived:
+        assert metrics.resident_bytes == engine._shard.charged_bytes
 
 
 def counters(engine: Any) -> dict[str, dict[str, int]]:

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from windrow import errors, policies, spark, statistics
     from windrow.api import Result, join
     from windrow.engine import Engine, Metrics
+    from windrow.offline.optimum import Optimum, optimum
     from windrow.spark.repair import repair
     from windrow.spec import (
         Band,
@@ -31,6 +32,7 @@ _HOME = {
     **dict.fromkeys(("Result", "join"), "windrow.api"),
     **dict.fromkeys(("Engine", "Metrics"), "windrow.engine"),
     "repair": "windrow.spark.repair",
+    **dict.fromkeys(("Optimum", "optimum"), "windrow.offline.optimum"),
     **dict.fromkeys(
         ("Band", "Compare", "Distance", "Equal", "Filter", "Memory", "Output", "Query", "Stream", "Value", "Window"),
         "windrow.spec",
@@ -46,6 +48,7 @@ __all__ = [
     "Filter",
     "Memory",
     "Metrics",
+    "Optimum",
     "Output",
     "Query",
     "Result",
@@ -54,6 +57,7 @@ __all__ = [
     "Window",
     "errors",
     "join",
+    "optimum",
     "policies",
     "repair",
     "spark",

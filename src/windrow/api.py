@@ -32,14 +32,17 @@ class Result:
 
     def to_pandas(self) -> Any:
         """The matches as a pandas data frame."""
-        return self.table.to_pandas()
+        try:
+            return self.table.to_pandas()
+        except ModuleNotFoundError as error:
+            raise MissingDependency.of("pandas", "Result.to_pandas") from error
 
     def to_polars(self) -> Any:
         """The matches as a Polars data frame."""
         try:
             import polars
         except ImportError as error:
-            raise MissingDependency.of("polars", "test", "Result.to_polars") from error
+            raise MissingDependency.of("polars", "Result.to_polars") from error
         return polars.from_arrow(self.table)
 
 
@@ -73,13 +76,15 @@ def join(
         left, right: Arrow tables, pandas or Polars data frames; or two Spark DataFrames.
         on: a column that both have, a list of such, or predicates over "left.column" and "right.column".
         time: the event-time column (of each side, if they differ); None takes the row number as time.
-        within: the window, as a duration or a Window; one for both sides or one for each.
-        memory: the budget: bytes ("64 MB"), rows (100_000), or a share of what the exact join needs ("20%");
-            None for an exact join.
+        within: the window, as a duration or a Window; one for both sides or one for each. Rows exactly that far apart
+            do not match: `Window.time("10 minutes", closed="both")` takes them in. A side without one is kept for ever.
+        memory: the budget: bytes ("64 MB"), rows (100_000), or a share of the rows that the exact join holds at its
+            peak ("20%", for which the exact join is counted first); None for an exact join.
         policy: what to shed when the budget is full.
         lateness: how far rows may be out of order; rows later than that are counted and left out. Without it
             the tables are sorted by time first. On Spark the delay of `withWatermark`, if that is declared.
         patience: how far ahead a stream may run before a silent one is no longer waited for; None waits for ever.
+            Tables are taken in step with each other and need none.
         shards, archive: on Spark only, see `windrow.spark.on_spark`.
 
     >>> left = pa.table({"user": [1, 2, 1], "ts": [0, 1, 5]})

@@ -64,7 +64,7 @@ class KeyTypeError(WindrowError, TypeError):
 
 
 class TimeError(WindrowError, ValueError):
-    """An event time is missing, null, or of a type that is no time."""
+    """An event time is missing, or of a type that is no time."""
 
 
 class SnapshotError(WindrowError):
@@ -79,9 +79,9 @@ class MissingDependency(WindrowError, ImportError):
     """An optional package is needed and not installed."""
 
     @classmethod
-    def of(cls, package: str, extra: str, purpose: str) -> MissingDependency:
-        """The error for `package`, which the extra `extra` installs and `purpose` needs."""
-        return cls(f"{purpose} needs the package {package}: install it with pip install 'windrow[{extra}]'")
+    def of(cls, package: str, purpose: str) -> MissingDependency:
+        """The error for `package`, which `purpose` needs."""
+        return cls(f"{purpose} needs the package {package}: install it with pip install {package}")
 
 
 def alternatives(name: str, choices: Iterable[str], noun: str) -> str:

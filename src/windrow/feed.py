@@ -2,6 +2,9 @@
 
 Where a lateness is declared, the order of the rows in the tables is their order of arrival and is kept; slices then
 follow the latest time seen so far. Without one the tables are sorted first, so that nothing can be late.
+
+A push brings all rows up to one moment from every table, so what comes later is later than that moment, but for the
+lateness. A table that has ended, or is silent for a while, is therefore never waited for.
 """
 
 import math
@@ -51,7 +54,7 @@ def _in_order(query: Query, tables: Mapping[str, pa.Table]) -> tuple[dict[str, p
     keeps_order = _keeps_order(query)
     ordered, progress = {}, {}
     for (name, column), ref in zip(columns.items(), refs, strict=True):
-        time = times(tables[name][column], domain, ref)
+        time, _ = times(tables[name][column], domain, ref)  # rows without a time come first: they are only counted
         ordered[name] = tables[name]
         if keeps_order:
             time = np.maximum.accumulate(time) if len(time) else time
@@ -83,8 +86,7 @@ def exact_rows(query: Query, tables: Mapping[str, pa.Table]) -> int:
 
 def engine_for(query: Query, tables: Mapping[str, pa.Table], recall: bool = True) -> Engine:
     """An engine for whole tables: shares of memory become rows, and oracles get what they need to know."""
-    if all(stream.lateness.amount == 0 for stream in query.streams):
-        query = query.with_(patience=0)  # the tables are fed in time order: no stream needs to be waited for
+    query = query.with_(patience=0)  # `feed` takes the tables in step: no stream needs to be waited for
     if query.memory is not None and query.memory.share is not None:
         rows = max(1, math.ceil(query.memory.share * exact_rows(query, tables)))
         split = dict(query.memory.split) if isinstance(query.memory.split, tuple) else query.memory.split is not None

@@ -27,6 +27,7 @@ from tests.running import (
 from tests.streams import ANY_WINDOW, Case, cases, configurations, label, tick_by_tick
 
 import windrow as wr
+from windrow.state import shard
 
 every_policy = pytest.mark.parametrize("policy", configurations(), ids=label)
 
@@ -71,7 +72,7 @@ def assert_within(engine: Any, memory: wr.Memory) -> None:
     """Neither now nor at any time before was more held than the budget allows."""
     metrics = engine.metrics
     names = list(metrics.streams)
-    held = {"rows": metrics.total("resident_rows"), "bytes": metrics.total("resident_bytes")}
+    held = {"rows": metrics.resident_rows, "bytes": metrics.resident_bytes}
     peaks = {"rows": metrics.peak_rows, "bytes": metrics.peak_bytes}
     for unit, limit in (("rows", memory.rows), ("bytes", memory.bytes)):
         if limit is not None:
@@ -250,6 +251,49 @@ def test_a_smaller_window_expires_at_once_and_a_larger_one_keeps_everything(case
     now = counters(engine)
     engine.window(name, wr.Window.unbounded())
     assert counters(engine) == now
+
+
+# LIFE-EXPECTED learns from residents how long rows stay, and a row that is turned away has been none
+@pytest.mark.parametrize("policy", [p for p in configurations() if p.name != "life-expected"], ids=label)
+@examples(25)
+@given(st.data())
+def test_turning_a_row_away_at_once_is_the_same_as_shedding_it_later(policy: Any, data: Any) -> None:
+    """The driver of n streams admits every row first; on two streams of one key it is the twin of the fast one."""
+    kinds = data.draw(st.sampled_from([("time",), ("rows",)]))
+    case = data.draw(cases(streams=(2,), timely=True, kinds=kinds, plain=True))
+    case, engine = opened(case.with_query(memory=data.draw(budgets(case)), policy=policy))
+    found = [engine.push(batch) for batch in case.tables]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(shard, "drive_pair", shard.drive_many)
+        twin, others = run(case)
+    assert counters(twin) == counters(engine)
+    assert_same(multiset(others), multiset(found))
+
+
+@every_policy
+@pytest.mark.parametrize("key", [None, 5])
+def test_a_row_of_the_same_instant_can_make_room(policy: Any, key: int | None) -> None:
+    """The newcomer of a has no partners and comes first; then a row of b pushes another out of its window of rows."""
+    if policy.name.startswith("life"):
+        windows = [wr.Window.rows(2), wr.Window.rows(1)]
+    else:
+        windows = [wr.Window.unbounded(), wr.Window.rows(1)]
+    query = wr.Query(
+        streams=[wr.Stream(n, "t", w) for n, w in zip("ab", windows, strict=True)],
+        on="k",
+        memory=2 if key is None else 3,
+        policy=policy,
+    )
+    tables = [
+        {name: pa.table({"t": [0], "k": pa.array([1], pa.int64())}) for name in "ab"},
+        {name: pa.table({"t": [1], "k": pa.array([k], pa.int64())}) for name, k in (("a", 9), ("b", key))},
+    ]
+    whole = {name: pa.concat_tables([part[name] for part in tables]) for name in "ab"}
+    engine = wr.Engine(query, **({"oracle": whole} if "oracle" in label(policy) else {}))
+    for part in tables:
+        engine.push(part)
+    assert engine.metrics.total("shed") == 0
+    assert engine.metrics.streams["a"].resident_rows == 2
 
 
 @every_policy

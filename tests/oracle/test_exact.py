@@ -51,9 +51,7 @@ def test_counting_alone_counts_the_same(case: Case) -> None:
 @given(cases(), st.randoms(use_true_random=False))
 def test_the_exact_join_does_not_depend_on_batch_boundaries(case: Case, random: Any) -> None:
     if case.query.order == "arrival" or any(s.window.kind == "rows" for s in case.query.streams):
-        case = Case(
-            case.query.with_(order="time", streams=[_in_time(s) for s in case.query.streams]), *_rest(case)
-        )
+        case = Case(case.query.with_(order="time", streams=[_in_time(s) for s in case.query.streams]), *_rest(case))
     whole, parts = run(case.at_once())[1], run(case)[1]
     assert_same(multiset(parts), multiset(whole))
 
@@ -65,6 +63,35 @@ def _in_time(stream: wr.Stream) -> wr.Stream:
 
 def _rest(case: Case) -> tuple[Any, Any]:
     return case.schemas, case.batches
+
+
+@examples(80)
+@given(cases(time_kinds=("int", "timestamp", "zoned", "date")), st.randoms(use_true_random=False), st.booleans())
+def test_rows_without_a_time_are_ignored_and_change_nothing_else(case: Case, random: Any, pressed: bool) -> None:
+    """They neither match, nor move the clock, nor count in a window of rows, nor make others late."""
+    if pressed:
+        case = case.with_query(memory=random.randrange(3, 9))
+    batches = [
+        {
+            name: [
+                made
+                for row in part
+                for made in ([row] if random.random() < 0.6 else random.sample([row, {**row, "t": None}], 2))
+            ]
+            for name, part in batch.items()
+        }
+        for batch in case.batches
+    ]
+    plain, found = run(case)
+    mixed, others = run(Case(case.query, case.schemas, batches))
+    for one, other in zip(found, others, strict=True):
+        assert_same(multiset(other), multiset(one), case.query)
+    assert_accounted(mixed)
+    for k, name in enumerate(case.query.names):
+        extra = sum(row["t"] is None for batch in batches for row in batch[name])
+        one, other = plain.metrics.streams[name], mixed.metrics.streams[name]
+        assert (other.arrived, other.ignored) == (one.arrived + extra, one.ignored + extra), k
+        assert (other.late, other.expired, other.shed) == (one.late, one.expired, one.shed)
 
 
 MEMORIES = [
@@ -85,9 +112,7 @@ def _fitting(policy: Any) -> st.SearchStrategy[Case]:
 @pytest.mark.parametrize("policy", configurations(), ids=label)
 @examples(20)
 @given(st.data(), st.sampled_from(MEMORIES), st.sampled_from(["shed", "fail"]))
-def test_with_ample_memory_every_policy_is_exact(
-    policy: Any, data: Any, memory: wr.Memory, on_full: str
-) -> None:
+def test_with_ample_memory_every_policy_is_exact(policy: Any, data: Any, memory: wr.Memory, on_full: str) -> None:
     case = data.draw(_fitting(policy)).with_query(memory=memory, policy=policy, on_full=on_full)
     engine, found = run(case)
     assert_same(multiset(found), exact_join(case.query, case.batches), case.query)
@@ -130,9 +155,7 @@ def test_duckdb_gives_the_same_matches(case: Case) -> None:
 
 def _duckdb(case: Case) -> Counter[tuple[Any, ...]]:
     tables = {
-        name: pa.Table.from_pylist(
-            [row for batch in case.batches for row in batch[name]], schema=case.schemas[name]
-        )
+        name: pa.Table.from_pylist([row for batch in case.batches for row in batch[name]], schema=case.schemas[name])
         for name in case.query.names
     }
     with duckdb.connect() as connection:
@@ -158,11 +181,7 @@ def _condition(predicate: Any, case: Case) -> str:
     if predicate.kind == "compare":
         return f"{predicate.left} {predicate.op} {predicate.right}"
     left, right = (_number(ref, case) for ref in (predicate.left, predicate.right))
-    nan = [
-        f"not isnan({ref}::double)"
-        for ref in (predicate.left, predicate.right)
-        if _type(ref, case) == "float"
-    ]
+    nan = [f"not isnan({ref}::double)" for ref in (predicate.left, predicate.right) if _type(ref, case) == "float"]
     width = predicate.width if isinstance(predicate.width, int | float) else predicate.width.amount // 1000
     return " and ".join([*nan, f"{left} - {right} between -{width} and {width}"])
 

@@ -225,12 +225,16 @@ def test_errors_say_what_is_wrong(error, says, options):
         wr.join(**given)
 
 
-def test_null_times_are_refused():
-    broken = LEFT.set_column(1, "ts", pa.array([None, *LEFT["ts"].to_pylist()[1:]], pa.timestamp("us")))
-    with pytest.raises(TimeError, match="ts"):
-        wr.join(broken, RIGHT, "user", "ts", "9 s")
-
-
 def test_numpy_numbers_are_fine():
     result = wr.join(LEFT, RIGHT, "user", "n", np.int64(4), memory=np.int64(10))
     assert result.metrics.peak_rows <= 10
+
+
+@pytest.mark.parametrize("lateness", [0, 3])
+def test_rows_without_a_time_are_counted_and_left_out(lateness):
+    left = pa.table({"k": [1, 1, 1], "t": pa.array([None, 2, 3], pa.int64())})
+    right = pa.table({"k": [1, 1], "t": pa.array([3, None], pa.int64())})
+    result = wr.join(left, right, on="k", time="t", within=5, lateness=lateness)
+    assert sorted(result.table["left_t"].to_pylist()) == [2, 3]
+    assert [s.ignored for s in result.metrics.streams.values()] == [1, 1]
+    assert [s.late for s in result.metrics.streams.values()] == [0, 0]

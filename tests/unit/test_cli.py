@@ -23,7 +23,8 @@ import pytest
 from typer.testing import CliRunner
 
 import windrow as wr
-from windrow.cli import INTERRUPTED, app, report, texts
+from windrow import feed
+from windrow.cli import INTERRUPTED, TERMINATED, app, report, texts
 from windrow.errors import SpecError
 from windrow.files import open_table, open_writer
 from windrow.lab.generators import bursty_pair, zipf_pair
@@ -197,9 +198,7 @@ def test_sides_may_differ_in_time_column_and_window(files: Path) -> None:
 
 def test_conditions_filters_and_columns(files: Path) -> None:
     options = "--on 'left.user_id = right.user_id' --on 'left.price > right.ts' --where 'left.price < 7' "
-    options += (
-        """--where "right.page in ('a', 'c')" --select 'right.page as p, left.price' --select left.ts"""
-    )
+    options += """--where "right.page in ('a', 'c')" --select 'right.page as p, left.price' --select left.ts"""
     words = shlex.split(options)
     assert joined(*words) == [{"p": "a", "price": 5.5, "ts": 0}, {"p": "c", "price": 6.5, "ts": 1}]
     assert json.loads(join(*words, "--json").stdout)["ignored"] == 2 + 2
@@ -218,10 +217,34 @@ def test_rows_later_than_the_lateness_are_counted_and_reported(files: Path) -> N
     assert found["matched"] == rows - 3
     shown = join(*words, left="l.parquet", right="r.parquet").stdout
     assert next(line.split() for line in shown.splitlines() if "late" in line) == ["late", "2", "0", "2"]
-    in_order = json.loads(
-        join("--on", "k", "--within", "50", "--json", left="l.parquet", right="r.parquet").stdout
-    )
+    in_order = json.loads(join("--on", "k", "--within", "50", "--json", left="l.parquet", right="r.parquet").stdout)
     assert in_order["late"] == 0
+
+
+def test_a_file_that_has_ended_is_not_waited_for(files: Path) -> None:
+    left, right = zipf_pair(4_000, keys=20, seed=1)
+    save(Path("l.parquet"), left)
+    save(Path("r.parquet"), right.slice(0, 100))
+    words = ["--on", "k", "--time", "t", "--within", "50", "--json"]
+    names = {"left": "l.parquet", "right": "r.parquet"}
+    sorted_, late = (json.loads(join(*words, *more, **names).stdout) for more in ((), ("--lateness", "1")))
+    assert late["matched"] == sorted_["matched"] > 0 and late["late"] == 0
+    assert late["resident_rows"] == 51  # those of the window and of the lateness
+    # the watermark moves between pushes of some thousand rows: those, and no more, are held beyond the window
+    assert late["peak_rows"] <= sorted_["peak_rows"] + feed.LATE_SLICE_ROWS
+
+
+def test_on_full_fail_names_the_budget_of_the_join(files: Path) -> None:
+    left, right = zipf_pair(2_000, keys=30, seed=5)
+    save(Path("l.parquet"), left)
+    save(Path("r.parquet"), right)
+    words = ["--on", "k", "--time", "t", "--within", "100", "--memory", "20%"]
+    budget = json.loads(join(*words, "--json", left="l.parquet", right="r.parquet").stdout)["memory"]
+    line = refused(join(*words, "--on-full", "fail", left="l.parquet", right="r.parquet"))
+    assert line == (
+        f"windrow: the join needs more than its memory of {budget.removeprefix('20% = ')}: give more --memory, or let "
+        "--on-full shed choose what to lose"
+    )
 
 
 def test_no_recall_says_so(files: Path) -> None:
@@ -246,6 +269,33 @@ def test_an_empty_file_is_an_empty_result(files: Path, left: str, right: str) ->
     for within in windows:
         for more in ("", "--memory 20%", "--where 'left.price > 5' --select left.price,right.page"):
             assert joined("--within", within, *shlex.split(more), right="right.csv") == []
+
+
+def test_a_file_of_no_bytes_is_warned_of_and_has_only_the_columns_that_the_join_names(files: Path) -> None:
+    Path("left.csv").write_text("")
+    result = join(out="out.csv")
+    assert (result.exit_code, result.stderr.count("\n")) == (0, 1)
+    assert result.stderr.startswith("left.csv has no bytes, not even a header")
+    assert Path("out.csv").read_text() == '"left_ts","user_id","right_ts","page"\n'
+
+
+# ------------------------------------------------------------------------------------------ how files are read
+
+
+def test_codes_other_separators_and_times_without_a_zone(files: Path) -> None:
+    Path("l.csv").write_text("code;ts\n007;2024-01-01 00:00:00\n7;2024-01-01 00:00:01\n")
+    Path("r.csv").write_text("code;ts\nA7;2024-01-01T00:00:02Z\n007;2024-01-01T00:00:03Z\n")
+    words = ["--on", "code", "--within", "1m"]
+    names = {"left": "l.csv", "right": "r.csv"}
+    assert "'code;ts' is one column; say --separator ';'" in refused(join(*words, **names))
+    words += ["--separator", ";"]
+    assert "--text COLUMN reads a column as text" in refused(join(*words, "--utc", **names))
+    words += ["--text", "code"]
+    assert "--utc takes times without a zone as UTC" in refused(join(*words, **names))
+    (row,) = joined(*words, "--utc", **names)
+    assert (row["code"], (row["right_ts"] - row["left_ts"]).seconds) == ("007", 3)
+    assert "neither file has a column 'cod'" in refused(join(*words, "--text", "cod", **names))
+    assert "one character" in refused(join("--separator", ";;"))
 
 
 # ------------------------------------------------------------------------------------------------- bad input
@@ -278,6 +328,9 @@ def test_an_empty_file_is_an_empty_result(files: Path, left: str, right: str) ->
         (["--on", "left.price < price"], "--on: cannot read"),
         (["--left-time", "ts", "--time", "ts", "--lateness", "soon"], "cannot read 'soon'"),
         (["--seed", "-1"], "seed must be at least 0"),
+        (["--engine", "flink"], "one of 'embedded', 'spark'"),
+        (["--shards", "4"], "only --engine spark cuts the join into shards"),
+        (["--engine", "spark", "--lateness", "5"], "which Spark does not keep"),
     ],
 )
 def test_a_wrong_option_is_refused_in_one_line(files: Path, words: list[str], says: str) -> None:
@@ -292,14 +345,11 @@ def test_a_wrong_option_is_refused_in_one_line(files: Path, words: list[str], sa
         ("fake.parquet", b"no parquet", "fake.parquet: reading failed"),
         ("notes.txt", b"ts", "the name does not say which format"),
         ("list.json", b"[1, 2]", "this is not JSON lines"),
-        ("nulls.csv", b"user_id,ts\n1,0\n1,\n", "right.ts is null in 1 of 2 rows"),
         ("missing.csv", b"user_id\n1\n", "has no column 'ts'"),
         ("twice.csv", b"ts,ts\n1,2\n", "two columns are named 'ts'"),
     ],
 )
-def test_a_wrong_file_is_refused_in_one_line(
-    files: Path, name: str, content: bytes | None, says: str
-) -> None:
+def test_a_wrong_file_is_refused_in_one_line(files: Path, name: str, content: bytes | None, says: str) -> None:
     if content is not None:
         Path(name).write_bytes(content)
     assert says in refused(join(right=name))
@@ -404,12 +454,34 @@ def test_what_a_filter_means(text: str, side: str, column: str, op: str, value: 
     assert texts.filters([text]) == {side: [wr.Filter(column, op, value)]}
 
 
-@pytest.mark.parametrize(
-    "text", ["", "left.x", "x > 5", "left. > 5", "left.x > ", "left.x in 5", "left.x in ()"]
-)
+@pytest.mark.parametrize("text", ["", "left.x", "x > 5", "left. > 5", "left.x > ", "left.x in 5", "left.x in ()"])
 def test_what_is_no_filter(text: str) -> None:
     with pytest.raises(SpecError):
         texts.filters([text])
+
+
+# ----------------------------------------------------------------------------------------------------- Spark
+
+
+@pytest.mark.parametrize(("says", "found"), [("1.8.0_392", "Java 8"), ("11.0.2", "Java 11"), (None, "found none")])
+def test_without_java_17_it_says_what_to_do(
+    files: Path, monkeypatch: pytest.MonkeyPatch, says: str | None, found: str
+) -> None:
+    home = files / "java"
+    if says is not None:
+        (home / "bin").mkdir(parents=True)
+        (home / "bin" / "java").write_text(f"#!/bin/sh\necho 'openjdk version \"{says}\"' >&2\n")
+        (home / "bin" / "java").chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(home))
+    line = refused(join("--engine", "spark"))
+    assert line.startswith("windrow: Spark needs Java 17 or newer and found") and found in line
+    assert "apt-get install openjdk-17-jre-headless" in line and "JAVA_HOME" in line
+    assert {*os.listdir()} - {"java"} == {"left.csv", "right.jsonl"}
+
+
+def test_without_pyspark_it_says_what_to_install(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("windrow.lab.session.find_spec", lambda name: None)
+    assert "needs the package pyspark: install it with pip install" in refused(join("--engine", "spark"))
 
 
 # -------------------------------------------------------------------------------------------- the program
@@ -472,3 +544,44 @@ print([name for name in ("numba", "pyarrow", "numpy", "matplotlib") if name in s
         check=True,
     )
     assert done.stdout.strip() == "[]"
+
+
+# ------------------------------------------------------------------------------------------ the way out
+
+JOIN = ["join", "left.csv", "right.jsonl", "--on", "user_id", "--time", "ts", "--within", "5", "-o", "out.parquet"]
+
+
+def program(before: str, *words: str, stdout: Any = subprocess.PIPE) -> subprocess.CompletedProcess[str]:
+    """A run of the program in a process of its own, after some lines of Python."""
+    code = f"import sys\n{before}\nfrom windrow.cli import main\nsys.argv[:] = {['windrow', *JOIN, *words]!r}\nmain()"
+    env = {**os.environ, "PYTHONPATH": str(SOURCE)}
+    streams = {"stdout": stdout, "stderr": subprocess.PIPE}
+    return subprocess.run([sys.executable, "-c", code], env=env, **streams, text=True, timeout=300, check=False)
+
+
+def last_line(done: subprocess.CompletedProcess[str]) -> str:
+    """What the program said at its end; before it there may be a notice that kernels are compiled."""
+    assert "Traceback" not in done.stderr and "Exception ignored" not in done.stderr
+    assert done.stderr.count("windrow: ") == 1
+    return done.stderr.splitlines()[-1]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no device that is always full")
+@pytest.mark.parametrize("words", [["--json"], []], ids=["json", "table"])
+def test_output_that_cannot_be_written_is_one_line(files: Path, words: list[str]) -> None:
+    with open("/dev/full", "w") as full:
+        done = program("", *words, stdout=full)
+    assert done.returncode == 1
+    assert last_line(done) == "windrow: standard output: writing failed: No space left on device"
+
+
+def test_a_program_that_is_asked_to_end_leaves_no_file_behind(files: Path) -> None:
+    before = """
+import os, signal
+from windrow.files import writer
+writer.Writer.write = lambda *_: os.kill(os.getpid(), signal.SIGTERM)
+"""
+    done = program(before)
+    assert done.returncode == TERMINATED
+    assert last_line(done) == "windrow: terminated"
+    assert sorted(os.listdir()) == ["left.csv", "right.jsonl"]

@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.arrow_columns import as_dictionary, columns_of
 
-from windrow.errors import KeyTypeError
 from windrow.state.coding import cast_keys, common_key_type, exact_codes, key_codes, keys_equal
 
 NAN = math.nan
@@ -164,9 +163,7 @@ def test_nan_equals_nan_and_zero_equals_zero_and_null_equals_nothing():
     assert [x is not None and x == y for x, y in zip(codes_a, codes_b, strict=True)] == expected
 
 
-@pytest.mark.parametrize(
-    ("precision", "scale"), [(15, 2), (16, 2), (18, 6), (38, 10), (38, 0), (70, 30), (9, -2)]
-)
+@pytest.mark.parametrize(("precision", "scale"), [(15, 2), (16, 2), (18, 6), (38, 10), (38, 0), (70, 30), (9, -2)])
 def test_decimals_of_all_lengths_become_the_nearest_float(precision, scale):
     rng = random.Random(precision)
     signed = [rng.randrange(-(10**precision) + 1, 10**precision) for _ in range(5_000)]
@@ -222,19 +219,26 @@ def test_a_null_column_has_no_keys():
         assert not keys_equal(cast_keys([nulls], [type_]), cast_keys([nulls], [type_])).any()
 
 
-@pytest.mark.parametrize(
-    "type_", [pa.int64(), pa.string(), pa.bool_(), pa.float64(), pa.decimal128(5, 2)], ids=str
-)
+@pytest.mark.parametrize("type_", [pa.int64(), pa.string(), pa.bool_(), pa.float64(), pa.decimal128(5, 2)], ids=str)
 def test_no_rows_no_codes(type_):
     for column in (pa.array([], type_), pa.chunked_array([], type_), pa.chunked_array([[], []], type_)):
         assert coded([column], [type_], 0) == []
         assert keys_equal([column], [column]).tolist() == []
 
 
-def test_a_value_that_the_common_type_cannot_hold_is_an_error_that_names_the_column():
-    far = pa.array([2**40], pa.timestamp("s"))
-    with pytest.raises(KeyTypeError, match=r"left\.at .*does not fit timestamp\[ns\].*cast"):
-        key_codes([far], [pa.timestamp("ns")], where=["left.at"])
+@pytest.mark.parametrize(
+    ("type_", "common", "values", "bad"),
+    [
+        (pa.timestamp("s"), pa.timestamp("ns"), [5, -5, 0], [2**40, -(2**40)]),
+        (pa.duration("s"), pa.duration("ns"), [5, -5, 0], [2**40, -(2**40)]),
+        (pa.date64(), pa.date32(), [0, 86_400_000, -86_400_000], [1, 86_399_999, -1]),
+    ],
+    ids=str,
+)
+def test_a_value_that_the_common_type_cannot_hold_is_no_key(type_, common, values, bad):
+    column = pa.chunked_array([[*values, None], bad], pa.int64()).cast(type_)
+    _, valid = key_codes([column], [common], where=["left.at"])
+    assert valid.tolist() == [*[True] * len(values), False, *[False] * len(bad)]
 
 
 def test_a_key_has_columns():

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.arrow_columns import columns_of
 
-from windrow.errors import KeyTypeError, SpecError
+from windrow.errors import SpecError
 from windrow.state.coding import number_codes, ordered_codes, width_in_units
 
 int64s = st.integers(-(2**63), 2**63 - 1)
@@ -56,9 +56,10 @@ def test_other_types_count_in_the_common_unit():
     assert listed(pa.array([7, None]).dictionary_encode(), pa.int64(), "int") == [7, None]
 
 
-def test_a_uint64_beyond_int64_is_an_error_that_names_the_column():
-    with pytest.raises(KeyTypeError, match=r"left\.v of type uint64 holds a value that does not fit int64"):
-        number_codes(pa.array([2**63], pa.uint64()), pa.int64(), "int", "left.v")
+def test_a_uint64_beyond_int64_is_no_number():
+    codes, valid = number_codes(pa.array([2**63, 2**63 - 1, None, 0], pa.uint64()), pa.int64(), "int", "left.v")
+    assert valid.tolist() == [False, True, False, True]
+    assert codes.tolist() == [0, 2**63 - 1, 0, 0]
 
 
 def test_domain_and_type_belong_together():

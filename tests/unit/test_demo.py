@@ -122,13 +122,20 @@ def test_a_picture_that_cannot_be_written_is_refused(tmp_path: Path, path: str, 
 
 def test_without_matplotlib_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(MissingDependency, match=r"pip install 'windrow\[lab\]'"):
+    with pytest.raises(MissingDependency, match="pip install matplotlib"):
         pictures.check(tmp_path / "a.png")
 
 
 # --------------------------------------------------------------------------------------------------- command
 
 
+@pytest.fixture
+def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The run on Spark is tests/spark's: here Java is missing."""
+    monkeypatch.setattr("windrow.lab.session._java_version", lambda: None)
+
+
+@pytest.mark.usefixtures("no_spark")
 def test_the_command_shows_table_conclusion_and_picture(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -138,9 +145,11 @@ def test_the_command_shows_table_conclusion_and_picture(
     for word in ("RAND", "FIFO", "PROB", "LIFE", "LIFE-EXPECTED", "100.0%", "At 20% of the memory"):
         assert word in result.stdout
     assert "…" not in result.stdout
+    assert "Not shown on Spark: Spark needs Java 17 or newer and found none: install it" in result.stdout
     assert Path("out/recall-against-memory.png").read_bytes().startswith(PNG)
 
 
+@pytest.mark.usefixtures("no_spark")
 def test_the_command_as_json(tmp_path: Path, outcome: demo.Outcome) -> None:
     words = ["demo", "--rows", str(ROWS), "--seed", "4", "--json", "--out", str(tmp_path / "a.png")]
     found = json.loads(CliRunner().invoke(app, words).stdout)
@@ -148,6 +157,7 @@ def test_the_command_as_json(tmp_path: Path, outcome: demo.Outcome) -> None:
     assert found["conclusion"] == outcome.conclusion()
     assert found["exact_matched"] == outcome.exact_matched
     assert Path(found["picture"]).exists()
+    assert found["spark"] is None
 
 
 def test_a_wrong_picture_is_refused_before_any_work(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import math
 import struct
 from bisect import bisect_left, insort
+from itertools import pairwise
 from random import Random
 
 import numpy as np
@@ -43,6 +44,14 @@ def replay(block, ix, ops, scans):
                 if here == m.w[record + at.B_COUNT]:
                     place, here = place + 1, 0
             row += 1
+
+
+def numbered(plan):
+    """A block whose slots have sequence numbers in their own order, so that pairs sort by (number, slot)."""
+    block = block_of(plan)
+    slots = view(block, at.SLOTS_AT, int(block[at.SLOT_CAP]), plan.slot_words())
+    slots[:, at.ARRIVED] = np.arange(len(slots))
+    return block
 
 
 def operations(random, count, numbers):
@@ -96,7 +105,7 @@ NUMBERS = {
 @pytest.mark.parametrize("ix", [0, 3])
 def test_an_index_is_a_sorted_list_of_pairs(numbers, ix):
     plan = plan_of(bands=2, directories=0)
-    block = block_of(plan)
+    block = numbered(plan)
     random = Random(ix)
     ops, expected, pairs = operations(random, 6000, NUMBERS[numbers])
     scans = np.full((len(expected), SCANNED, 2), NOTHING, np.int64)
@@ -106,6 +115,7 @@ def test_an_index_is_a_sorted_list_of_pairs(numbers, ix):
     found, order = blocks_of(block, ix, plan)
     assert [pair for part in found for pair in part] == pairs
     assert all(1 <= len(part) <= at.BLOCK for part in found)
+    assert all(len(one) + len(other) > at.FILLED for one, other in pairwise(found))
     assert order == list(range(int(block[at.BLOCK_CAP])))
     for other in set(range(4)) - {ix}:
         assert blocks_of(block, other, plan)[0] == []
@@ -113,7 +123,7 @@ def test_an_index_is_a_sorted_list_of_pairs(numbers, ix):
 
 def test_an_emptied_index_starts_anew():
     plan = plan_of(bands=1, directories=0)
-    block = block_of(plan)
+    block = numbered(plan)
     there = [(k % 5, k) for k in range(300)]
     ops = [(INSERT, *p) for p in there] + [(REMOVE, *p) for p in there] + [(SCAN, -9, 0), (INSERT, 1, 2), (SCAN, -9, 0)]
     scans = np.full((2, SCANNED, 2), NOTHING, np.int64)

@@ -303,5 +303,5 @@ def test_large_inputs_and_a_missing_solver_are_clear_errors(monkeypatch: pytest.
     with pytest.raises(InputError, match="compare a sample"):
         earth_movers(one, two, ["x", "y"])
     monkeypatch.setitem(sys.modules, "ortools.graph.python", None)
-    with pytest.raises(MissingDependency, match=r"needs the package ortools: .*windrow\[optimum\]"):
+    with pytest.raises(MissingDependency, match=r"needs the package ortools: .*pip install ortools"):
         earth_movers(one.slice(0, 2), two.slice(0, 2), ["x", "y"])

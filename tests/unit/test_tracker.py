@@ -40,7 +40,7 @@ def exact_count(query, tables):
 
 @pytest.mark.parametrize("policy", ["prob", "rand", "fifo", "life"])
 @pytest.mark.parametrize("names", ["ab", "abc"])
-def test_recall_is_exact_while_all_keys_are_watched(policy, names):
+def test_recall_is_exact_while_every_row_is_stored(policy, names):
     tables = streams_of(1, 1200, 150, names)
     query = query_of(names, window=200, memory=90, policy=policy)
     metrics = pushed(wr.Engine(query, dict.fromkeys(names, SCHEMA)), tables, 170)

@@ -1,4 +1,4 @@
-"""The command line: `windrow join` and `windrow demo`.
+"""The command line: `windrow join`, `windrow demo` and `windrow optimum`.
 
 A command imports what it runs on when it runs, so that help and refusals come at once. Whatever is wrong with
 the input leaves as one line on the error stream: exit code 1 for what windrow refuses, 2 for a command that
@@ -7,8 +7,11 @@ is written wrongly.
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Annotated, Any
 
 import typer
@@ -16,12 +19,18 @@ from typer.core import TyperGroup
 
 from windrow.cli.demo import demo
 from windrow.cli.join import join
+from windrow.cli.optimum import optimum
 from windrow.errors import WindrowError
 
 # Typer carries its own copy of click or uses the installed one, by its version; this is the class of either.
 _UsageError: Any = typer.BadParameter.__bases__[0]
 
 INTERRUPTED = 130  # what shells give for a program ended by Ctrl-C
+TERMINATED = 143  # and for one that was asked to end
+
+
+class Terminated(BaseException):
+    """The process was asked to end: what is half written is cleared away on the way out."""
 
 
 class Commands(TyperGroup):
@@ -40,6 +49,7 @@ def _reported(run: Callable[[], Any]) -> int:
     """The exit code of a run."""
     try:
         code = run()
+        sys.stdout.flush()
     except WindrowError as error:
         return _refuse(str(error), 1)
     except _UsageError as error:
@@ -47,9 +57,20 @@ def _reported(run: Callable[[], Any]) -> int:
         return _refuse(f"{error.format_message()} (see {path} --help)", 2)
     except (KeyboardInterrupt, typer.Abort):
         return _refuse("interrupted", INTERRUPTED)
+    except Terminated:
+        return _refuse("terminated", TERMINATED)
+    except OSError as error:  # files are reported where they are written: this is the way out of the program
+        _close_output()
+        return _refuse(f"{error.filename or 'standard output'}: writing failed: {error.strerror or error}", 1)
     if code == INTERRUPTED:  # the parser has turned Ctrl-C into an exit code
         return _refuse("interrupted", INTERRUPTED)
     return code if isinstance(code, int) else 0
+
+
+def _close_output() -> None:
+    """Let what could not be written go, or Python complains about it once more at its end."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _refuse(message: str, code: int) -> int:
@@ -64,6 +85,7 @@ app = typer.Typer(
 )
 app.command("join")(join)
 app.command("demo")(demo)
+app.command("optimum")(optimum)
 
 
 def _version(wanted: bool) -> None:
@@ -89,6 +111,11 @@ def _start(
         typer.echo(context.get_help())
 
 
+def _terminate(*_: object) -> None:
+    raise Terminated
+
+
 def main() -> None:
     """The program `windrow`."""
+    signal.signal(signal.SIGTERM, _terminate)
     app(prog_name="windrow")

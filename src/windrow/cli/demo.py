@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.table import Table
 
-    from windrow.lab.demo import Outcome
+    from windrow.lab.demo import Outcome, Tables
 
 PICTURE = Path("out/recall-against-memory.png")
 
@@ -24,7 +27,8 @@ def demo(
 ) -> None:
     """Join generated bursty, skewed streams under five policies and seven budgets.
 
-    Shows how much of the exact join each policy keeps, and draws recall against memory.
+    Shows how much of the exact join each policy keeps, and draws recall against memory. Then one of these runs
+    again as a stream on Spark, if that is installed.
 
     Example:  windrow demo --rows 50000 --seed 7 --out recall.png
     """
@@ -52,11 +56,35 @@ def demo(
         if not as_json:
             console.print(_table(outcome))
     pictures.recall_against_memory(outcome.curves(), out, outcome.conclusion(), outcome.setting())
+    if not as_json:
+        console.print(outcome.conclusion(), style="bold", highlight=False)
+        console.print(f"Picture: {out}", highlight=False, soft_wrap=True)
+    spark = _on_spark(outcome, tables, console)
     if as_json:
-        typer.echo(json.dumps({**outcome.to_dict(), "picture": str(out)}, allow_nan=False))
-        return
-    console.print(outcome.conclusion(), style="bold", highlight=False)
-    console.print(f"Picture: {out}", highlight=False, soft_wrap=True)
+        known = {**outcome.to_dict(), "picture": str(out), "spark": spark}
+        typer.echo(json.dumps(known, allow_nan=False))
+
+
+def _on_spark(outcome: Outcome, tables: Tables, console: Console) -> dict[str, Any] | None:
+    """The run that the conclusion tells of, as a stream on Spark, in one line beside the embedded one."""
+    from windrow.lab import demo as lab
+    from windrow.lab import session
+
+    if lack := session.missing():
+        console.print(f"Not shown on Spark: {lack}", highlight=False, soft_wrap=True)
+        return None
+    from windrow.lab import on_spark
+
+    with console.status("the same as a stream on Spark") if console.is_terminal else nullcontext():
+        run = on_spark.stream(lab.told_query(outcome), tables)
+    here = outcome.recall(lab.DEFAULT, lab.TOLD) or 0.0
+    console.print(
+        f"The same streams on Spark, {run.batches} micro-batches through {run.shards} shards in {run.seconds:.0f} s: "
+        f"{lab.DEFAULT.upper()} at {lab.TOLD}% keeps {run.matched / outcome.exact_matched:.1%} of the matches "
+        f"(embedded: {here:.1%}).",
+        highlight=False, soft_wrap=True,
+    )  # fmt: skip
+    return {**asdict(run), "recall": run.matched / outcome.exact_matched}
 
 
 def _table(outcome: Outcome) -> Table:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from itertools import chain
 from pathlib import Path
 from time import perf_counter
@@ -11,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 import typer
 
 from windrow.cli import options
+from windrow.errors import KeyTypeError, MemoryFull, SpecError, TimeError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -36,29 +39,37 @@ def join(
     policy: options.Policy = "prob",
     statistics: options.Statistics = None,
     lateness: options.Lateness = None,
+    text: options.Text = None,
+    separator: options.Separator = None,
+    utc: options.Utc = False,
     select: options.Select = None,
     where: options.Where = None,
     on_full: options.OnFull = "shed",
     seed: options.Seed = 0,
+    engine: options.EngineName = "embedded",
+    shards: options.Shards = None,
     no_recall: options.NoRecall = False,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
 ) -> None:
     """Join two files as if they were streams, inside a budget.
 
-    Rows meet when all conditions hold and they lie within each other's windows.
+    Rows meet when all conditions hold and they lie within each other's windows. Both files are read whole; the budget
+    is that of the join.
 
     Example:  windrow join clicks.parquet orders.csv --on user_id --time ts --within 10m --memory 20% -o o.csv
     """
     from rich.console import Console
 
-    from windrow.cli import report, texts
+    from windrow.cli import on_spark, texts
+    from windrow.cli.inputs import open_inputs
+    from windrow.record import one_of
     from windrow.spec import pair_query
 
     query = pair_query(
         texts.predicates(on),
-        time=_sides(left_time or time, right_time or time),
-        within=_sides(left_within or within, right_within or within),
+        time=sides(left_time or time, right_time or time),
+        within=sides(left_within or within, right_within or within),
         memory=memory,
         policy=texts.policy(policy, statistics),
         lateness=lateness or 0,
@@ -67,88 +78,52 @@ def join(
         on_full=cast(Literal["shed", "fail"], on_full),
         seed=seed,
     )
+    one_of(engine, ("embedded", "spark"), "--engine")
+    if engine == "embedded" and shards is not None:
+        raise SpecError("--shards: only --engine spark cuts the join into shards")
     errors = Console(stderr=True, quiet=quiet)
-    tables = _read({"left": left, "right": right}, query, output)
-    with report.noticed_if_slow(errors.print):
-        _warm_up(query, tables)
-    summary = _join(query, tables, output, not no_recall, errors)
+    paths = {"left": left, "right": right}
+    with _told_here():
+        inputs = open_inputs(paths, query, text or (), separator, utc, lambda line: errors.print(line, soft_wrap=True))
+        _check_output(output, paths)
+        if engine == "spark":
+            summary = on_spark.join(query, inputs, output, shards, not no_recall, errors)
+        else:
+            summary = _join(query, {s: i.table() for s, i in inputs.items()}, output, not no_recall, errors)
     if as_json:
         typer.echo(json.dumps(summary.to_dict(), allow_nan=False))
     elif not quiet:
         Console().print(summary.table())
 
 
-def _sides(left: str | None, right: str | None) -> dict[str, str]:
+def sides(left: str | None, right: str | None) -> dict[str, str]:
     """What was given, by side."""
     return {side: value for side, value in (("left", left), ("right", right)) if value is not None}
 
 
-# ------------------------------------------------------------------------------------------- reading
+@contextmanager
+def _told_here() -> Iterator[None]:
+    """Refusals with what can be done about them on the command line."""
+    try:
+        yield
+    except MemoryFull as error:
+        what = str(error).partition(":")[0]
+        raise MemoryFull(f"{what}: give more --memory, or let --on-full shed choose what to lose") from error
+    except (KeyTypeError, TimeError) as error:
+        if "time zone" in str(error):
+            raise type(error)(f"{error}; --utc takes times without a zone as UTC") from error
+        if "cast one to the type of the other" in str(error):
+            raise type(error)(f"{error}; --text COLUMN reads a column as text") from error
+        raise
 
 
-def _read(paths: dict[str, Path], query: Query, output: Path) -> dict[str, pa.Table]:
-    """The columns of both files that the query reads. What cannot be written is refused before."""
+def _check_output(output: Path, inputs: dict[str, Path]) -> None:
+    """Refuse what cannot be written, before any work is done."""
     import pyarrow as pa
 
-    from windrow.files import open_table, open_writer
+    from windrow.files import open_writer
 
-    sources = {side: open_table(path) for side, path in paths.items()}
-    open_writer(output, pa.schema([]), paths.values())
-    everything = query.select is None
-    columns = {side: None if everything else _named(query, side) for side in paths}
-    left, right = (source.schema for source in sources.values())
-    hints = {"left": _hint(query, "left", right), "right": _hint(query, "right", left)}
-    return {side: source.table(columns[side], hints[side]) for side, source in sources.items()}
-
-
-def _named(query: Query, side: str) -> list[str]:
-    """The columns of one side that the query names."""
-    stream = query.stream(side)
-    references = [ref for predicate in query.on for ref in predicate.columns]
-    references += [output.column for output in query.select or ()]
-    own = [ref.removeprefix(f"{side}.") for ref in references if ref.startswith(f"{side}.")]
-    times = [stream.time] if stream.time else []
-    return list(dict.fromkeys([*times, *own, *(filter_.column for filter_ in stream.where)]))
-
-
-def _hint(query: Query, side: str, other: pa.Schema) -> pa.Schema:
-    """What the columns of an empty file would have been: as on the other side, or as the query needs them."""
-    import pyarrow as pa
-
-    partners = _partners(query, side)
-    types = {partners.get(f.name, f.name): f.type for f in other if not pa.types.is_null(f.type)}
-    stream = query.stream(side)
-    if stream.time:
-        steps = any(getattr(s.window.size, "unit", "ns") == "steps" for s in query.streams)
-        types.setdefault(stream.time, pa.int64() if steps else pa.timestamp("us"))
-    for filter_ in stream.where:
-        value = filter_.value[0] if isinstance(filter_.value, tuple) else filter_.value
-        types.setdefault(filter_.column, pa.string() if value is None else pa.scalar(value).type)
-    for column in _named(query, side):
-        types.setdefault(column, pa.float64() if column in _measured(query, side) else pa.string())
-    return pa.schema(list(types.items()))
-
-
-def _partners(query: Query, side: str) -> dict[str, str]:
-    """Columns of the other side, and what they meet on this one: times and keys."""
-    from windrow.spec import Equal
-
-    mine = query.stream(side)
-    theirs = next(stream for stream in query.streams if stream.name != side)
-    found = {theirs.time: mine.time} if mine.time and theirs.time else {}
-    for predicate in query.on:
-        if isinstance(predicate, Equal):
-            a, b = (ref.partition(".")[2] for ref in predicate.columns)
-            found |= {b: a} if predicate.streams[0] == side else {a: b}
-    return found
-
-
-def _measured(query: Query, side: str) -> set[str]:
-    """Columns that are compared by size, and so are numbers."""
-    from windrow.spec import Equal
-
-    references = [ref for p in query.on if not isinstance(p, Equal) for ref in p.columns]
-    return {ref.partition(".")[2] for ref in references if ref.startswith(f"{side}.")}
+    open_writer(output, pa.schema([]), inputs.values())
 
 
 # ------------------------------------------------------------------------------------------- joining
@@ -160,15 +135,18 @@ def _warm_up(query: Query, tables: dict[str, pa.Table]) -> None:
     from windrow.feed import engine_for
 
     heads = {side: table.slice(0, HEAD_ROWS) for side, table in tables.items()}
-    for _ in run(engine_for(query, heads), heads):
-        pass
+    with suppress(MemoryFull):  # whether all rows are too many is for the join itself to find
+        for _ in run(engine_for(query, heads), heads):
+            pass
 
 
 def _join(query: Query, tables: dict[str, pa.Table], output: Path, recall: bool, errors: Any) -> Any:
     """Join, and write the matches as they come."""
-    from windrow.cli.report import Summary
+    from windrow.cli.report import Summary, noticed_if_slow
     from windrow.feed import engine_for
 
+    with noticed_if_slow(errors.print):
+        _warm_up(query, tables)
     if query.memory is not None and query.memory.share is not None and errors.is_terminal:
         with errors.status("measuring what the exact join needs"):
             engine = engine_for(query, tables, recall)

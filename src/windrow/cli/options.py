@@ -31,7 +31,10 @@ Time = Annotated[str | None, _option("--time", kind="COLUMN", help=_TIME)]
 LeftTime = Annotated[str | None, _option("--left-time", kind="COLUMN", help="The same, for the left file only.")]
 RightTime = Annotated[str | None, _option("--right-time", kind="COLUMN", help="The same, for the right file only.")]
 
-_WITHIN = "Window: '10m', '1h 30m', or a number of steps for whole-number times. Without one, no bound."
+_WITHIN = (
+    "Window: '10m', '1h 30m', or a number of steps for whole-number times. Rows exactly that far apart do not match. "
+    "Without one, no bound."
+)
 Within = Annotated[str | None, _option("--within", kind="DURATION", help=_WITHIN)]
 LeftWithin = Annotated[
     str | None, _option("--left-within", kind="DURATION", help="The same, for rows of the left file only.")
@@ -40,7 +43,10 @@ RightWithin = Annotated[
     str | None, _option("--right-within", kind="DURATION", help="The same, for rows of the right file only.")
 ]
 
-_MEMORY = "Budget: 64MB, 1000 (rows), or 20% of what the exact join needs. Without one, the join is exact."
+_MEMORY = (
+    "Budget: 64MB, 1000 (rows), or 20% of the rows that the exact join holds at its peak, which is counted first. "
+    "Without one, the join is exact."
+)
 Memory = Annotated[str | None, _option("--memory", kind="BUDGET", help=_MEMORY)]
 
 _POLICY = "What to shed when memory is full: rand, fifo, prob, life or life-expected."
@@ -58,6 +64,14 @@ _LATENESS = (
 )
 Lateness = Annotated[str | None, _option("--lateness", kind="DURATION", help=_LATENESS)]
 
+_TEXT = "Column to read as text, in whichever file has it: keeps the zeros of codes such as 007. May be repeated."
+Text = Annotated[list[str] | None, _option("--text", kind="COLUMN", help=_TEXT)]
+
+_SEPARATOR = "What stands between the columns of .csv inputs, if that is no comma."
+Separator = Annotated[str | None, _option("--separator", kind="CHARACTER", help=_SEPARATOR)]
+
+Utc = Annotated[bool, _option("--utc", help="Take event times without a zone as UTC, to join them with zoned ones.")]
+
 _SELECT = "Output columns: 'left.a, right.b as c'. Without it, all."
 Select = Annotated[list[str] | None, _option("--select", kind="COLUMNS", help=_SELECT)]
 
@@ -67,6 +81,17 @@ Where = Annotated[list[str] | None, _option("--where", kind="CONDITION", help=_W
 _FULL = "What to do when memory is full."
 OnFull = Annotated[str, _option("--on-full", kind="shed|fail", help=_FULL, show=True)]
 Seed = Annotated[int, _option("--seed", help="Seed of every random choice.", show=True)]
+
+_ENGINE = (
+    "Where the join runs: embedded in this process, or spark, in a session on this machine; then the output is a "
+    "folder of files, and times are sorted (no --lateness)."
+)
+EngineName = Annotated[str, _option("--engine", kind="embedded|spark", help=_ENGINE, show=True)]
+
+_SHARDS = (
+    "With --engine spark, into how many slices the join and its memory are cut. Without it, one per core, up to 8."
+)
+Shards = Annotated[int | None, _option("--shards", kind="NUMBER", help=_SHARDS)]
 NoRecall = Annotated[bool, _option("--no-recall", help="Do not estimate recall.")]
 AsJson = Annotated[bool, _option("--json", help="Print the metrics as one JSON object.")]
 Quiet = Annotated[bool, _option("--quiet", "-q", help="Print nothing but errors (and what --json asks for).")]

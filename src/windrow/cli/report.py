@@ -15,14 +15,14 @@ from rich.table import Table
 if TYPE_CHECKING:
     from windrow.engine import Metrics
 
-COMPILING = "compiling kernels (once per machine) …"
+COMPILING = "preparing kernels: every kind of join compiles its own once per machine, for up to a minute or two …"
 
 COUNTERS = ("arrived", "shed", "late", "ignored", "expired", "released", "resident_rows")
 
 
 @contextmanager
-def noticed_if_slow(say: Callable[[str], None], seconds: float = 1.0) -> Iterator[None]:
-    """Say that kernels are being compiled if the work inside, on a few rows, takes longer than `seconds`."""
+def noticed_if_slow(say: Callable[[str], None], seconds: float = 3.0) -> Iterator[None]:
+    """Say that kernels are being compiled if the work inside, on a few rows, takes longer than loading them does."""
     timer = threading.Timer(seconds, say, [COMPILING])
     timer.daemon = True
     timer.start()
@@ -58,7 +58,7 @@ class Summary:
     @property
     def rows_per_second(self) -> float:
         """Rows of all streams, read and joined and written, per second."""
-        return self.metrics.total("arrived") / max(self.seconds, 1e-9)
+        return self.metrics.arrived / max(self.seconds, 1e-9)
 
     def to_dict(self) -> dict[str, object]:
         """Everything as plain data."""

@@ -13,8 +13,10 @@ from windrow.engine.outputs import OutputColumn, outputs
 from windrow.errors import MemoryTooSmall, SpecError, UnknownColumn
 from windrow.kernels import layout as at
 from windrow.kernels.layout import HIGH, NONE
+from windrow.policies import Given
 from windrow.spec import Memory, Query, Stream, split_reference
 from windrow.spec.bytesize import format_bytes
+from windrow.state.block import fixed_bytes
 from windrow.state.coding import TimeDomain, duration_in_units, moment, time_domain
 from windrow.state.plan import Learning, Plan
 from windrow.statistics import Decayed, Oracle, Running, Sketch, Statistic
@@ -39,13 +41,27 @@ class Binding:
     plan: Plan
     recall_bytes: int
     keeps_payload: bool = True
+    oracle_rows: int = 0
     code_mask: int = 2**64 - 1  # tests narrow it to force collisions of codes
+
+    def payload_schema(self, stream: int) -> pa.Schema:
+        """The columns that a stream's residents keep."""
+        schema = self.schemas[self.query.names[stream]]
+        return pa.schema([schema.field(column) for column in self.payload[stream]])
+
+    def with_whole_rows(self) -> "Binding":
+        """The same join with all columns of residents kept."""
+        return replace(self, payload=tuple(tuple(self.schemas[name].names) for name in self.query.names))
+
+    def with_oracle(self, rows: int) -> "Binding":
+        """The same join with the oracle's table of so many rows charged to the budget."""
+        return replace(self, oracle_rows=rows).rebound(self.query) if rows else self
 
     def rebound(self, query: Query) -> "Binding":
         """The same join with other windows or another budget."""
         windows = _windows(query, self.domain)
         bare = replace(self.plan, windows=windows).without_cap(pooled=False)
-        plan, recall_bytes = _with_budget(bare, query)
+        plan, recall_bytes = _with_budget(bare, query, self.oracle_rows)
         return replace(self, query=query, plan=plan, recall_bytes=recall_bytes)
 
 
@@ -82,6 +98,10 @@ def _check_columns(query: Query, schemas: dict[str, pa.Schema]) -> None:
     refs += [(s.name, f.column, f"the filter {f}") for s in query.streams for f in s.where]
     if query.value is not None:
         refs += [(stream, column, "value") for stream, column in query.value.columns]
+    if isinstance(query.policy, Given) and query.memory is not None:
+        if query.value is not None:
+            raise SpecError("policy 'given' goes by a column of its own: leave value= out")
+        refs += [(name, query.policy.column, "policy 'given'") for name in query.names]
     for stream, column, where in refs:
         if column not in schemas[stream].names:
             raise UnknownColumn.of(column, schemas[stream].names, f"{where}: stream {stream!r}")
@@ -148,7 +168,7 @@ def _window(stream: Stream, domain: TimeDomain, patience: int, pool: int) -> lis
     elif window.kind == "rows":
         rows = int(window.size)  # type: ignore[arg-type]
     elif window.kind == "landmark":
-        since = moment(window.since, domain, where)  # type: ignore[arg-type]
+        since = moment(window, domain, where)
     lateness = _units(stream.lateness, domain, f"the lateness of {stream.name!r}")
     return [reach, since, near, rows, lateness, patience, pool]
 
@@ -171,7 +191,7 @@ def _learning(statistic: Statistic | None) -> Learning:
     return Learning()
 
 
-def _with_budget(plan: Plan, query: Query) -> tuple[Plan, int]:
+def _with_budget(plan: Plan, query: Query, oracle_rows: int = 0) -> tuple[Plan, int]:
     """The plan with policy, statistics and caps; and the bytes that the estimate of recall may use."""
     memory = query.memory
     if memory is None:
@@ -182,16 +202,15 @@ def _with_budget(plan: Plan, query: Query) -> tuple[Plan, int]:
             "have not ended: give bytes or rows, or use windrow.join on whole tables"
         )
     _check_lifetimes(plan, query)
-    plan = replace(
-        plan,
-        rule=query.policy.rule,
-        learning=_learning(getattr(query.policy, "statistics", None)),
-        fail_when_full=query.on_full == "fail",
-    )
+    if query.on_full == "fail":  # nobody is ever chosen, so nothing needs to be known about anybody
+        plan = replace(plan, fail_when_full=True)
+    else:
+        learning = _learning(getattr(query.policy, "statistics", None))
+        plan = replace(plan, rule=query.policy.rule, learning=learning)
     portions = memory.portions(query.names) or (1.0,)
     if memory.rows is not None:
         return _row_budget(plan, memory.rows, portions)
-    return _byte_budget(plan, memory, portions)
+    return _byte_budget(plan, memory, portions, fixed_bytes(plan, oracle_rows))
 
 
 def _row_budget(plan: Plan, rows: int, portions: tuple[float, ...]) -> tuple[Plan, int]:
@@ -202,12 +221,11 @@ def _row_budget(plan: Plan, rows: int, portions: tuple[float, ...]) -> tuple[Pla
     return replace(plan, cap_rows=caps, cap_bytes=(HIGH,) * len(caps), idle_limit=idle), max(1 << 22, 256 * rows)
 
 
-def _byte_budget(plan: Plan, memory: Memory, portions: tuple[float, ...]) -> tuple[Plan, int]:
+def _byte_budget(plan: Plan, memory: Memory, portions: tuple[float, ...], fixed: int) -> tuple[Plan, int]:
     total = int(memory.bytes or 0)
     learning = plan.learning
-    fixed = 8 * plan.directories * plan.streams * learning.sketch_depth * learning.sketch_width
-    fixed += 8 * len(plan.histograms()) * at.HIST_SIZE
-    statistics = total // STATISTICS_SHARE if learning.kind == at.STAT_RUNNING else fixed
+    idle = total // STATISTICS_SHARE if learning.kind == at.STAT_RUNNING else 0
+    statistics = fixed + idle
     recall = _recall_bytes(total)
     rest = total - statistics - recall
     caps = tuple(int(rest * p) for p in portions)
@@ -215,12 +233,12 @@ def _byte_budget(plan: Plan, memory: Memory, portions: tuple[float, ...]) -> tup
     if min(caps) < least:
         raise MemoryTooSmall(
             f"memory of {format_bytes(total)} cannot hold one row: a row costs at least {least} bytes beside its "
-            f"payload, and statistics and the estimate of recall take {format_bytes(statistics + recall)}; "
+            f"payload, and tables, statistics and the estimate of recall take {format_bytes(statistics + recall)}; "
             f"give at least {format_bytes(_enough(least, portions, learning, fixed))}"
         )
     counts_keys = learning.kind == at.STAT_RUNNING and plan.directories > 0
-    idle = statistics // plan.key_bytes() if counts_keys else HIGH
-    return replace(plan, cap_bytes=caps, cap_rows=(HIGH,) * len(caps), idle_limit=idle), recall
+    limit = idle // plan.key_bytes() if counts_keys else HIGH
+    return replace(plan, cap_bytes=caps, cap_rows=(HIGH,) * len(caps), idle_limit=limit), recall
 
 
 def _recall_bytes(total: int) -> int:
@@ -232,7 +250,7 @@ def _enough(least: int, portions: tuple[float, ...], learning: Learning, fixed: 
     counts = learning.kind == at.STAT_RUNNING
     total = least + fixed
     while True:
-        rest = total - (total // STATISTICS_SHARE if counts else fixed) - _recall_bytes(total)
+        rest = total - fixed - (total // STATISTICS_SHARE if counts else 0) - _recall_bytes(total)
         short = least - min(int(rest * p) for p in portions)
         if short <= 0:
             return total

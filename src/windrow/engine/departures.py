@@ -50,7 +50,7 @@ class Departures:
     def add_late(self, rows: list[Rows], clock: int, seq: int) -> None:
         """Rows of a push that came too late."""
         for stream, batch in enumerate(rows):
-            late = np.flatnonzero(~batch.counted)
+            late = np.flatnonzero(batch.is_late)
             self._add(stream, batch.table, late, "late", np.full(len(late), clock), np.full(len(late), seq))
 
     def add_disordered(self, rows: list[Rows], packed: Packed, bases: list[int], clock: int, seq: int) -> None:

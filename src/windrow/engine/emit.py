@@ -1,5 +1,7 @@
 """Emitting: payload rows of matches become output rows."""
 
+from itertools import pairwise
+
 import numpy as np
 import pyarrow as pa
 
@@ -40,7 +42,7 @@ def _verified(binding: Binding, payloads: list[pa.Table], index: list[pa.Array])
             s: cast_keys([payloads[s][c].take(index[s]) for c in columns], directory.types)
             for s, columns in directory.columns.items()
         }
-        for left, right in directory.pairs:
+        for left, right in pairwise(sorted(sides)):
             equal = keys_equal(sides[left], sides[right])
             true = equal if true is None else true & equal
     return None if true is None or bool(true.all()) else true

@@ -4,18 +4,19 @@
 
 Everything that can be wrong with a batch is found while it is prepared, before the shard changes: a push that raises
 has not happened. Between pushes the engine is its shard's block of words, the residents' payloads and a few
-counters; a snapshot is these, and nothing else.
+counters; a snapshot is what is alive of these (saved.py), and nothing else.
 """
 
 import datetime as dt
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from windrow.engine import emit
+from windrow.engine import emit, saved
 from windrow.engine.bind import Binding, bind
 from windrow.engine.departures import Departures
 from windrow.engine.intake import as_table, plain_schema
@@ -29,6 +30,7 @@ from windrow.quality.tracker import Recall, Tracker
 from windrow.spec import Memory, Query, Window
 from windrow.state import snapshot as snapshots
 from windrow.state.coding import ticks_of
+from windrow.state.compact import layout_digest
 from windrow.state.payload import Payload
 from windrow.state.shard import Full, Shard
 from windrow.statistics import Oracle
@@ -56,6 +58,8 @@ class Engine:
         departures: bool = False,
         oracle: Mapping[str, Any] | None = None,
     ) -> None:
+        if not isinstance(query, Query):
+            raise SpecError(f"Engine takes a Query, got {type(query).__name__}: build one with windrow.Query(...)")
         self.query = query
         self.count_only = count_only
         self._track = recall
@@ -80,33 +84,30 @@ class Engine:
                 "or give schemas= to the engine"
             )
         plain = {name: plain_schema(schema) for name, schema in schemas.items()}
-        self._start(self._bind_to(plain))
+        binding = replace(bind(self.query, plain), keeps_payload=not self.count_only)
+        self._start(binding.with_whole_rows() if self._keeps_departures else binding)
 
-    def _bind_to(self, schemas: dict[str, pa.Schema]) -> Binding:
-        binding = replace(bind(self.query, schemas), keeps_payload=not self.count_only)
+    def _watch_departures(self, binding: Binding, shard: Shard) -> None:
+        """Let a shard keep the rows that it sheds, if they are asked for."""
         if self._keeps_departures:
-            binding = replace(binding, payload=tuple(tuple(schemas[name].names) for name in self.query.names))
-        return binding
+            self._departures = Departures([binding.payload_schema(s) for s in range(binding.plan.streams)])
+            shard.keep_gone()
 
     def _start(self, binding: Binding) -> None:
-        """An empty shard for a bound query."""
-        self._binding = binding
-        self._shard = Shard(binding.plan, emit=not self.count_only)
+        """An empty shard for a bound query; nothing is taken over before all of it is made."""
+        shard = Shard(binding.plan, emit=not self.count_only)
         if self._oracle and binding.plan.learning.kind == at.STAT_ORACLE:
-            oracle_table(binding, self._oracle, self._shard)
-        streams = range(binding.plan.streams)
-        kept = [
-            pa.schema([binding.schemas[binding.query.names[s]].field(c) for c in binding.payload[s]]) for s in streams
-        ]
-        self._payloads = [Payload(s, kept[s]) for s in streams]
-        if self._keeps_departures:
-            self._departures = Departures(kept)
-            self._shard.keep_gone()
+            oracle_table(binding, self._oracle, shard)
+            binding = binding.with_oracle(int(shard.words[at.ORACLE_ROWS]))
+            shard.change(binding.plan)
+        self._payloads = [Payload(s, binding.payload_schema(s)) for s in range(binding.plan.streams)]
+        self._watch_departures(binding, shard)
         self._arrived = np.zeros((len(self.query.streams), 3), np.int64)  # arrived, late, ignored
         self._false = 0  # candidates of colliding codes
         self._tracker: Tracker | None = None
         if self._track and self.query.memory is not None and self.query.on_full == "shed":
             self._tracker = Tracker(binding.plan, binding.recall_bytes)
+        self._binding, self._shard = binding, shard
 
     # -- pushing ---------------------------------------------------------------------------------------------------
 
@@ -117,24 +118,27 @@ class Engine:
         """
         self._check(batches)
         first = self._binding is None
-        if first:
-            self._bind({name: as_table(data, name).schema for name, data in batches.items() if data is not None})
-        binding, shard = self._bound()
         try:
+            if first:
+                self._bind({name: as_table(data, name).schema for name, data in batches.items() if data is not None})
+            binding, shard = self._bound()
             inputs = tables(binding, batches)
             mark = int(shard.words[at.WATERMARK])
             if watermark is not None:
                 mark = max(mark, ticks_of(watermark, binding.domain, "push: watermark"))
             rows = [rows_of(binding, s, t, mark, int(self._arrived[s, 0])) for s, t in enumerate(inputs)]
-        except WindrowError:
+        except Exception:
             if first:  # a push that is refused has not happened: it does not fix the schemas either
                 self._binding = self._shard = None
             raise
         packed = Packed(binding, rows, [payload.rows for payload in self._payloads])
+        payloads = [p.table(r.table.select(p.schema.names)) for p, r in zip(self._payloads, rows, strict=True)]
         self._interrupted = True
         if watermark is not None:
             self._raise_watermark(mark)
-        found = self._run(binding, shard, packed, rows)
+        clock, seq = int(shard.words[at.CLOCK]), int(shard.words[at.SEQ])
+        found = self._run(binding, shard, packed, payloads)
+        self._note_departures(rows, packed, payloads, clock, seq)
         self._count(rows)
         self._keep(shard, packed, rows)
         if self._tracker is not None:
@@ -177,11 +181,11 @@ class Engine:
         assert self._binding is not None and self._shard is not None
         return self._binding, self._shard
 
-    def _run(self, binding: Binding, shard: Shard, packed: Packed, rows: list[Rows]) -> pa.Table:
+    def _run(self, binding: Binding, shard: Shard, packed: Packed, payloads: list[pa.Table]) -> pa.Table:
         """Drive the shard through the packed rows and gather the matches."""
-        before = shard.words.copy() if binding.plan.fail_when_full else None
-        clock, seq = int(shard.words[at.CLOCK]), int(shard.words[at.SEQ])
-        payloads = [p.table(r.table.select(p.schema.names)) for p, r in zip(self._payloads, rows, strict=True)]
+        at_risk = binding.plan.fail_when_full and shard.may_overflow(packed.stream, packed.head[4])
+        before = shard.words.copy() if at_risk else None
+        false = self._false
         pieces: list[pa.Table] = []
         try:
             for where, records in packed.pieces():
@@ -194,18 +198,25 @@ class Engine:
         except Full:
             assert before is not None
             shard.hold(before)
-            self._interrupted = False
+            self._false, self._interrupted = false, False
             raise MemoryFull(
                 f"the join needs more than its memory of {binding.query.memory}: nothing of this push was taken; "
                 "raise memory, or let on_full='shed' choose what to lose"
             ) from None
-        if self._departures is not None:
-            self._departures.add_late(rows, clock, seq)
-            self._departures.add_shed(shard.gone(), payloads)
-            if shard.stream_counter(at.SHED).any():
-                bases = [payload.rows for payload in self._payloads]
-                self._departures.add_disordered(rows, packed, bases, clock, seq)
         return pa.concat_tables(pieces) if pieces else emit.schema(binding).empty_table()
+
+    def _note_departures(
+        self, rows: list[Rows], packed: Packed, payloads: list[pa.Table], clock: int, seq: int
+    ) -> None:
+        """Remember who was lost in a push that began when clock and sequence number stood at these."""
+        if self._departures is None:
+            return
+        shard = self._bound()[1]
+        self._departures.add_late(rows, clock, seq)
+        self._departures.add_shed(shard.gone(), payloads)
+        if shard.stream_counter(at.SHED).any():
+            bases = [payload.rows for payload in self._payloads]
+            self._departures.add_disordered(rows, packed, bases, clock, seq)
 
     def _count(self, rows: list[Rows]) -> None:
         for s, r in enumerate(rows):
@@ -215,19 +226,23 @@ class Engine:
         """Store the payload of the rows that have become residents."""
         if self.count_only:
             return
-        residents = shard.stream_counter(at.ROWS)
+        binding, residents = self._bound()[0], shard.stream_counter(at.ROWS)
         there = still_there(shard.words, packed.slot, packed.stream, packed.row)
         for s, payload in enumerate(self._payloads):
             mine = np.flatnonzero(there & (packed.stream == s))
             table = rows[s].table.select(payload.schema.names)
             payload.admit(shard.words, table, packed.row[mine] - payload.rows, packed.slot[mine])
-            payload.tidy(shard.words, int(residents[s]))
+            payload.tidy(shard.words, int(residents[s]), saved.payload_bytes(binding, shard, s))
 
     # -- changing while it runs ------------------------------------------------------------------------------------
 
     @property
     def memory(self) -> Memory | None:
-        """The budget; setting it takes effect at once."""
+        """The budget; setting it takes effect at once.
+
+        What statistics have learned stays with every change between budgets, shared or split; without one nothing
+        is learned, and what was known is forgotten.
+        """
         return self.query.memory
 
     @memory.setter
@@ -246,29 +261,75 @@ class Engine:
 
     def _change(self, query: Query) -> None:
         """Take over other windows or another budget: expire and shed at once."""
+        self._check({})
         if self._binding is not None:
             binding = self._binding.rebound(query)
-            shard = self._changed(binding)
+            try:
+                shard = self._changed(binding)
+            except Full:
+                raise MemoryFull(
+                    f"the rows that are held do not fit into memory of {query.memory}, and on_full='fail' sheds none: "
+                    "nothing was changed; give more memory, or smaller windows first"
+                ) from None
             self._binding, self._shard = binding, shard
             if self._departures is not None:
                 self._departures.add_shed(shard.gone(), [payload.table() for payload in self._payloads])
             for s, payload in enumerate(self._payloads):
-                payload.tidy(shard.words, int(shard.stream_counter(at.ROWS)[s]))
+                live = saved.payload_bytes(binding, shard, s)
+                payload.tidy(shard.words, int(shard.stream_counter(at.ROWS)[s]), live)
+            self._shrink()
         self.query = query
+
+    def _shrink(self) -> None:
+        """Move into blocks as large as the residents need, where those are several times too large."""
+        binding, shard = self._bound()
+        if shard.spacious:
+            self._shard = saved.shrunk(shard, self._payloads if binding.keeps_payload else [])
+            self._shard.words[at.KEEP_GONE] = shard.words[at.KEEP_GONE]
+        if self._tracker is not None and self._tracker.shard.spacious:
+            self._tracker.shard = saved.shrunk(self._tracker.shard, [])
 
     def _changed(self, binding: Binding) -> Shard:
         """The shard under a changed binding: the same one, or its residents moved where the policy's columns differ."""
         old, shard = self._bound()
         if binding.plan.same_shape(old.plan):
+            self._tracker = self._tracker_for(binding)
             shard.change(binding.plan)
-            if self._tracker is not None:
-                self._tracker.change(binding.plan, binding.recall_bytes)
             return shard
-        shard, slots = shard.moved_to(binding.plan)
+        moved, slots = shard.moved_to(binding.plan, self._oracle_for(binding))
+        self._tracker = self._tracker_for(binding)
         for payload in self._payloads:
             payload.chunks = [(table, slots[owners]) for table, owners in payload.chunks]
-        self._tracker = None  # recall counts from here on would not be comparable with those before
-        return shard
+        return moved
+
+    def _oracle_for(self, binding: Binding) -> Callable[[Shard], None] | None:
+        """What writes the oracle's table into a new shard; None where there is none to write, or it moves along."""
+        old, _ = self._bound()
+        if binding.plan.learning.kind != at.STAT_ORACLE or old.plan.learning.kind == at.STAT_ORACLE:
+            return None
+        if not self._oracle:
+            raise SpecError(
+                f"policy {binding.query.policy.name!r} with the statistic 'oracle' needs oracle= with the whole "
+                "streams, and a snapshot of an engine without a cap does not hold them: start anew"
+            )
+        return partial(oracle_table, binding, self._oracle)
+
+    def _tracker_for(self, binding: Binding) -> Tracker | None:
+        """The estimate of recall under a changed binding: it goes on, or begins where there was no cap before.
+
+        Without a cap there is none. If rows had been shed before that, recall is not known any more.
+        """
+        old, shard = self._bound()
+        if binding.query.memory is None or binding.query.on_full != "shed" or not self._track:
+            return None
+        if self._tracker is not None:
+            self._tracker.change(binding.plan, binding.recall_bytes)
+            return self._tracker
+        if old.query.memory is not None or shard.stream_counter(at.SHED).any():
+            return None
+        tracker = Tracker(binding.plan, binding.recall_bytes)
+        tracker.begin(shard.words)
+        return tracker
 
     # -- what it says of itself ------------------------------------------------------------------------------------
 
@@ -276,11 +337,11 @@ class Engine:
     def metrics(self) -> Metrics:
         """The counters now."""
         if self._binding is None:
-            return Metrics(0, 0, 0, streams={name: StreamMetrics() for name in self.query.names})
+            return Metrics(0, 0, 0, {name: StreamMetrics() for name in self.query.names})
         _, shard = self._bound()
         streams = {}
         columns = {name: shard.stream_counter(w) for name, w in (("expired", at.EXPIRED), ("shed", at.SHED))}
-        columns |= {"resident_rows": shard.stream_counter(at.ROWS), "resident_bytes": shard.stream_counter(at.BYTES)}
+        columns |= {"resident_rows": shard.stream_counter(at.ROWS), "resident_bytes": shard.stream_bytes()}
         for s, name in enumerate(self.query.names):
             arrived, late, ignored = (int(n) for n in self._arrived[s])
             counters = {counter: int(values[s]) for counter, values in columns.items()}
@@ -291,7 +352,6 @@ class Engine:
             matched=matched,
             peak_rows=int(shard.words[at.PEAK_ROWS]),
             peak_bytes=int(shard.words[at.PEAK_BYTES]),
-            resident_bytes=shard.charged_bytes,
             streams=streams,
             value=float(shard.floats[at.VALUE]) if self.query.value is not None else None,
             recall=recall.overall if recall else None,
@@ -314,6 +374,7 @@ class Engine:
         if self._departures is not None and self._departures.pending:
             raise WindrowError("snapshot: rows that were lost are waiting to be asked for: call departed() first")
         header: dict[str, Any] = {
+            "layout": layout_digest(),
             "query": self.query.to_json(),
             "count_only": self.count_only,
             "recall": self._track,
@@ -323,52 +384,38 @@ class Engine:
         if self._binding is None:
             return snapshots.write(header, [])
         binding, shard = self._bound()
-        header |= {
-            "arrived": self._arrived.tolist(),
-            "false": self._false,
-            "chunks": [len(p.chunks) for p in self._payloads],
-        }
-        parts: list[Any] = [snapshots.table_bytes(binding.schemas[n].empty_table()) for n in self.query.names]
-        parts.append(shard.words)
-        for payload in self._payloads:
-            for table, owners in payload.chunks:
-                parts += [snapshots.table_bytes(table), owners]
+        header |= {"arrived": self._arrived.tolist(), "false": self._false}
         if self._tracker is not None:
             header["tracker"] = self._tracker.state()
-            parts.append(self._tracker.shard.words)
-        return snapshots.write(header, parts)
+        return snapshots.write(header, saved.parts(binding, shard, self._payloads, self._tracker))
 
     @classmethod
     def restore(cls, data: bytes, query: Query | None = None) -> "Engine":
         """The engine of a snapshot; if a query is given, the snapshot must be of that query."""
         snap = snapshots.read(data)
-        header, parts = snap.header, list(snap.parts)
-        saved = Query.from_json(header["query"])
-        if query is not None and query.fingerprint() != saved.fingerprint():
+        header = snap.header
+        with saved.read_strictly():
+            saved.check_layout(header)
+            old = Query.from_json(header["query"])
+        if query is not None and query.fingerprint() != old.fingerprint():
             raise SnapshotError("the snapshot is of another query: restore it without query=, or start anew")
         engine = cls.__new__(cls)
-        engine.query, engine.count_only, engine._track = saved, header["count_only"], header["recall"]
-        engine._keeps_departures, engine._departures = header["departures"], None
+        engine._departures = None
         engine._oracle, engine._binding, engine._shard = {}, None, None
         engine._interrupted = False
-        if header["bound"]:
-            engine._fill(header, parts)
-        if query is not None and (query.memory, query.streams) != (saved.memory, saved.streams):
+        with saved.read_strictly():
+            engine.query, engine.count_only, engine._track = old, bool(header["count_only"]), bool(header["recall"])
+            engine._keeps_departures = bool(header["departures"])
+            if header["bound"]:
+                engine._fill(header, list(snap.parts))
+        if query is not None and (query.memory, query.streams) != (old.memory, old.streams):
             engine._change(query)
         return engine
 
     def _fill(self, header: dict[str, Any], parts: list[pa.Buffer]) -> None:
         """Take over the state of a snapshot."""
-        schemas = {name: snapshots.table_of(parts.pop(0)).schema for name in self.query.names}
-        self._start(self._bind_to(schemas))
-        _, shard = self._bound()
-        shard.hold(snapshots.words_of(parts.pop(0)))
-        for payload, chunks in zip(self._payloads, header["chunks"], strict=True):
-            for _ in range(chunks):
-                payload.chunks.append((snapshots.table_of(parts.pop(0)), snapshots.words_of(parts.pop(0))))
-        if "tracker" not in header:
-            self._tracker = None
-        elif self._tracker is not None:
-            self._tracker.restore(snapshots.words_of(parts.pop(0)), header["tracker"])
-        self._arrived = np.array(header["arrived"], np.int64)
-        self._false = int(header["false"])
+        state = saved.opened(self.query, self.count_only, self._keeps_departures, header, parts)
+        self._binding, self._shard = state.binding, state.shard
+        self._payloads, self._tracker = state.payloads, state.tracker
+        self._arrived, self._false = state.arrived, int(header["false"])
+        self._watch_departures(state.binding, state.shard)

@@ -7,7 +7,7 @@ comparison.
 """
 
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import combinations
 
 import pyarrow as pa
 
@@ -31,9 +31,8 @@ class Directory:
 
     @property
     def pairs(self) -> list[tuple[int, int]]:
-        """Neighbouring streams whose keys are compared."""
-        streams = sorted(self.columns)
-        return list(pairwise(streams))
+        """The streams whose keys are compared: every pair, for any of them may be visited before the others."""
+        return list(combinations(sorted(self.columns), 2))
 
 
 def directories(query: Query, schemas: dict[str, pa.Schema]) -> list[Directory]:

@@ -35,10 +35,18 @@ def passes(filter_: Filter, column: Any, stream: str) -> np.ndarray:
 
 
 def _tested(filter_: Filter, column: Any) -> Any:
+    """The verdicts, null for null; floats compare as in Spark: -0.0 is 0.0, and NaN is the largest of all."""
+    if pa.types.is_floating(column.type) or (isinstance(filter_.value, float) and pa.types.is_integer(column.type)):
+        column = pc.add(column.cast(pa.float64(), safe=False), 0.0)  # this turns -0.0 into 0.0
     if filter_.op in _COMPARE:
-        return _COMPARE[filter_.op](column, _scalar(filter_.value, column.type))
-    values = pa.array(list(filter_.value), from_pandas=False)  # type: ignore[arg-type]
-    inside = pc.is_in(column, value_set=values.cast(column.type))
+        verdict = _COMPARE[filter_.op](column, _scalar(filter_.value, column.type))
+        if pa.types.is_floating(column.type) and filter_.op in (">", ">="):
+            verdict = pc.or_(verdict, pc.is_nan(column))
+        return verdict
+    values = pa.array(list(filter_.value), from_pandas=False).cast(column.type)  # type: ignore[arg-type]
+    if pa.types.is_floating(column.type):
+        values = pc.add(values, 0.0)
+    inside = pc.is_in(column, value_set=values)
     if filter_.op == "not in":
         inside = pc.invert(inside)
     return pc.and_(inside, column.is_valid())

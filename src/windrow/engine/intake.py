@@ -51,12 +51,12 @@ def _arrow(data: Any, stream: str) -> pa.Table:
 
 
 def plain_schema(schema: pa.Schema) -> pa.Schema:
-    """The schema with every column of a plain type."""
-    return pa.schema([field.with_type(plain_type(field.type)) for field in schema])
+    """The schema with every column of a plain type, nullable and without metadata: batches differ in those freely."""
+    return pa.schema([pa.field(field.name, plain_type(field.type)) for field in schema])
 
 
 def plain_type(type_: pa.DataType) -> pa.DataType:
-    """The type without dictionaries, views and run-end encodings, at any depth."""
+    """The type without dictionaries, views and run-end encodings, and with every field nullable, at any depth."""
     t = pa.types
     if t.is_dictionary(type_) or t.is_run_end_encoded(type_):
         return plain_type(type_.value_type)
@@ -65,13 +65,13 @@ def plain_type(type_: pa.DataType) -> pa.DataType:
     if t.is_binary_view(type_):
         return pa.large_binary()
     if t.is_struct(type_):
-        return pa.struct([field.with_type(plain_type(field.type)) for field in type_])
+        return pa.struct([pa.field(field.name, plain_type(field.type)) for field in type_])
     if t.is_map(type_):
         return pa.map_(plain_type(type_.key_type), plain_type(type_.item_type))
     if t.is_list(type_):
-        return pa.list_(type_.value_field.with_type(plain_type(type_.value_type)))
+        return pa.list_(plain_type(type_.value_type))
     if t.is_large_list(type_):
-        return pa.large_list(type_.value_field.with_type(plain_type(type_.value_type)))
+        return pa.large_list(plain_type(type_.value_type))
     if t.is_fixed_size_list(type_):
-        return pa.list_(type_.value_field.with_type(plain_type(type_.value_type)), type_.list_size)
+        return pa.list_(plain_type(type_.value_type), type_.list_size)
     return type_

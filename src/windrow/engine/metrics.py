@@ -6,7 +6,10 @@ from typing import Any
 
 @dataclass(frozen=True)
 class StreamMetrics:
-    """Counters of one stream: arrived = late + ignored + resident_rows + expired + released + shed."""
+    """Counters of one stream: arrived = late + ignored + resident_rows + expired + released + shed.
+
+    `resident_bytes` is what its residents are charged: their rows, and their part of the keys that streams share.
+    """
 
     arrived: int = 0
     late: int = 0
@@ -20,23 +23,61 @@ class StreamMetrics:
 
 @dataclass(frozen=True)
 class Metrics:
-    """Counters of a query.
+    """Counters of a query: those of its streams, each with its sum over them.
 
-    `resident_bytes` holds the streams' rows and the keys that they share.
     `recall` is matches produced over matches of the exact join, over everything so far and recently; None when it
-    cannot be told. The interval holds 95 % of the time; it has no width when all keys were watched.
+    cannot be told. The interval holds 95 % of the time; it has no width while the exact join stores every row.
     """
 
     matched: int
     peak_rows: int
     peak_bytes: int
-    resident_bytes: int = 0
     streams: dict[str, StreamMetrics] = field(default_factory=dict)
     value: float | None = None
     recall: float | None = None
     recall_interval: tuple[float, float] | None = None
     recent_recall: float | None = None
     exact_matched: float | None = None
+
+    @property
+    def arrived(self) -> int:
+        """Rows that came."""
+        return self.total("arrived")
+
+    @property
+    def late(self) -> int:
+        """Rows that came behind the watermark."""
+        return self.total("late")
+
+    @property
+    def ignored(self) -> int:
+        """Rows that can never match: filtered out, or without a key or a time."""
+        return self.total("ignored")
+
+    @property
+    def expired(self) -> int:
+        """Residents whose window has passed."""
+        return self.total("expired")
+
+    @property
+    def released(self) -> int:
+        """Residents that a constraint has proved useless."""
+        return self.total("released")
+
+    @property
+    def shed(self) -> int:
+        """Rows that memory had no room for."""
+        return self.total("shed")
+
+    @property
+    def resident_rows(self) -> int:
+        """Rows held now."""
+        return self.total("resident_rows")
+
+    @property
+    def resident_bytes(self) -> int:
+        """Bytes charged for them, keys and indexes included: what the budget limits."""
+        return self.total("resident_bytes")
 
     def total(self, counter: str) -> int:
         """A counter summed over the streams."""

@@ -1,7 +1,7 @@
 """Preparing a batch: Arrow rows become the records that kernels take, or one clear error before anything has changed.
 
-Here rows are found late (behind the watermark) or to be ignored (filtered out, or without a key): they are counted,
-not joined.
+Here rows are found late (behind the watermark) or to be ignored (filtered out, or without a key or a time): they are
+counted, not joined.
 """
 
 from collections.abc import Iterator, Mapping
@@ -14,7 +14,8 @@ import pyarrow as pa
 from windrow.engine.bind import Binding
 from windrow.engine.filters import passes
 from windrow.engine.intake import as_table
-from windrow.errors import InputError, TimeError
+from windrow.engine.numbers import Number
+from windrow.errors import InputError
 from windrow.kernels import layout as at
 from windrow.kernels.rows import pack
 from windrow.state.coding import key_codes, number_codes, row_bytes, times
@@ -31,25 +32,31 @@ class Rows:
     table: pa.Table
     time: np.ndarray
     keep: np.ndarray  # rows that are not late and may match
-    counted: np.ndarray  # rows that are not late
+    counted: np.ndarray  # rows that have a time and are not late
     codes: list[np.ndarray]
     numbers: list[np.ndarray]
     cost: np.ndarray
     gain: np.ndarray
+    timed: np.ndarray | None = None  # rows that have a time (None: all)
 
     def chosen(self) -> Any:
-        """An index of the rows that are not late."""
+        """An index of the rows that have a time and are not late."""
         return slice(None) if self.counted.all() else np.flatnonzero(self.counted)
+
+    @property
+    def is_late(self) -> np.ndarray:
+        """Which rows came too late."""
+        return ~self.counted if self.timed is None else self.timed & ~self.counted
 
     @property
     def late(self) -> int:
         """How many rows came too late."""
-        return len(self.time) - int(self.counted.sum())
+        return int(self.is_late.sum())
 
     @property
     def ignored(self) -> int:
         """How many rows can never match."""
-        return int(self.counted.sum()) - int(self.keep.sum())
+        return len(self.time) - self.late - int(self.keep.sum())
 
 
 def tables(binding: Binding, batches: Mapping[str, Any]) -> list[pa.Table]:
@@ -75,40 +82,29 @@ def _table(schema: pa.Schema, data: Any, stream: str) -> pa.Table:
                 )
             place = table.column_names.index(field.name)
             table = table.set_column(place, field, pa.nulls(table.num_rows, field.type))
-    return table.select(schema.names)
+    return pa.Table.from_arrays(table.select(schema.names).columns, schema=schema)
 
 
 def rows_of(binding: Binding, stream: int, table: pa.Table, watermark: int, first_rank: int) -> Rows:
     """Code one stream's rows."""
     spec, name = binding.query.streams[stream], binding.query.names[stream]
     n = table.num_rows
+    timed = None
     if binding.domain.kind == "rank":
         time = np.arange(first_rank, first_rank + n, dtype=np.int64)
     else:
-        time = times(table[spec.time], binding.domain, f"{name}.{spec.time}")
-        if n and max(abs(int(time.max())), abs(int(time.min()))) >= at.HIGH:
-            raise TimeError(
-                f"stream {name!r}: times in {spec.time!r} lie too far from 1970 for their unit: use a coarser one"
-            )
+        time, timed = times(table[spec.time], binding.domain, f"{name}.{spec.time}")
     counted = time >= watermark
+    if timed is not None:
+        counted &= timed
     keep = counted.copy()
     for filter_ in spec.where:
         keep &= passes(filter_, table[filter_.column], name)
     codes, valid = _codes(binding, stream, table)
     numbers, present = _numbers(binding, stream, table)
     keep &= valid & present
-    return Rows(
-        table, time, keep, counted, codes, numbers, _costs(binding, stream, table), _gains(binding, stream, table)
-    )
-
-
-def codes_of(binding: Binding, stream: int, directory: int, table: pa.Table) -> tuple[np.ndarray, np.ndarray | None]:
-    """The codes of a stream's rows in one directory, and which rows have a key (None: all)."""
-    spec = binding.directories[directory]
-    names = spec.columns[stream]
-    where = [f"{binding.query.names[stream]}.{c}" for c in names]
-    code, valid = key_codes([table[c] for c in names], spec.types, where=where, mask=binding.code_mask)
-    return code.view(np.int64), valid
+    costs, worth = _costs(binding, stream, table), gains(binding, stream, table)
+    return Rows(table, time, keep, counted, codes, numbers, costs, worth, timed)
 
 
 def _codes(binding: Binding, stream: int, table: pa.Table) -> tuple[list[np.ndarray], np.ndarray]:
@@ -116,22 +112,26 @@ def _codes(binding: Binding, stream: int, table: pa.Table) -> tuple[list[np.ndar
     for d in binding.plan.classes[stream]:
         if d < 0:
             continue
-        code, valid = codes_of(binding, stream, int(d), table)
+        code, valid = codes_in(binding, stream, int(d), table)
         codes.append(code)
         if valid is not None:
             keep &= valid
     return codes, keep
 
 
+def codes_in(binding: Binding, stream: int, d: int, table: pa.Table) -> tuple[np.ndarray, np.ndarray | None]:
+    """Codes of a stream's rows in a directory, and which rows have a key (None: all)."""
+    directory = binding.directories[d]
+    names = directory.columns[stream]
+    where = [f"{binding.query.names[stream]}.{c}" for c in names]
+    code, valid = key_codes([table[c] for c in names], directory.types, where=where, mask=binding.code_mask)
+    return code.view(np.int64), valid
+
+
 def _numbers(binding: Binding, stream: int, table: pa.Table) -> tuple[list[np.ndarray], np.ndarray]:
     found, keep = [], np.ones(table.num_rows, np.bool_)
     for number in binding.numbers[stream]:
-        where = f"{binding.query.names[stream]}.{number.column}"
-        if number.domain == "code":
-            code, valid = key_codes([table[number.column]], [number.type], where=[where])
-            bits = code.view(np.int64)
-        else:
-            bits, valid = number_codes(table[number.column], number.type, number.domain, where)  # type: ignore[arg-type]
+        bits, valid = number_bits(binding, stream, number, table)
         found.append(bits)
         if valid is not None:
             keep &= valid
@@ -140,9 +140,23 @@ def _numbers(binding: Binding, stream: int, table: pa.Table) -> tuple[list[np.nd
     return found, keep
 
 
+def number_bits(binding: Binding, stream: int, number: Number, table: pa.Table) -> tuple[np.ndarray, np.ndarray | None]:
+    """A value column of a stream's rows as words, and which rows have a value (None: all)."""
+    where = f"{binding.query.names[stream]}.{number.column}"
+    if number.domain == "code":
+        code, valid = key_codes([table[number.column]], [number.type], where=[where])
+        return code.view(np.int64), valid
+    return number_codes(table[number.column], number.type, number.domain, where)  # type: ignore[arg-type]
+
+
+def fixed_cost(binding: Binding) -> int:
+    """What a row is charged beside its payload, and the place in the payload's list of slots."""
+    return binding.plan.row_bytes() + 8
+
+
 def _costs(binding: Binding, stream: int, table: pa.Table) -> np.ndarray:
     """Bytes each row is charged when it is kept."""
-    fixed = binding.plan.row_bytes() + 8
+    fixed = fixed_cost(binding)
     columns = binding.payload[stream]
     if not binding.keeps_payload or not columns:
         return np.full(table.num_rows, fixed, np.int64)
@@ -150,14 +164,17 @@ def _costs(binding: Binding, stream: int, table: pa.Table) -> np.ndarray:
     return np.minimum(payload + fixed, LARGEST_COST)
 
 
-def _gains(binding: Binding, stream: int, table: pa.Table) -> np.ndarray:
-    """Each row's factor (or term) in the output value."""
+def gains(binding: Binding, stream: int, table: pa.Table) -> np.ndarray:
+    """Each row's factor (or term) in the output value; or, with policy GIVEN, the number that came with it."""
     value = binding.query.value
-    if value is None:
+    if binding.plan.rule == at.GIVEN:
+        column = binding.query.policy.column  # type: ignore[attr-defined]
+    elif value is None:
         return np.zeros(0)
-    column = dict(value.columns).get(binding.query.names[stream])
-    if column is None:
-        return np.full(table.num_rows, 0.0 if value.combine == "sum" else 1.0)
+    else:
+        column = dict(value.columns).get(binding.query.names[stream])
+        if column is None:
+            return np.full(table.num_rows, 0.0 if value.combine == "sum" else 1.0)
     where = f"{binding.query.names[stream]}.{column}"
     bits, valid = number_codes(table[column], pa.float64(), "float", where)
     gain = bits.view(np.float64).copy()
@@ -172,7 +189,8 @@ class Packed:
 
     def __init__(self, binding: Binding, rows: list[Rows], bases: list[int]) -> None:
         self.words = at.R_CODES + binding.plan.links + binding.plan.numbers.shape[1]
-        # late rows stay out; ignored ones come along, because they too move the clock and count in windows of rows
+        # rows that are late or without a time stay out; other ignored ones come along, because they too move the clock
+        # and count in windows of rows
         chosen = [r.chosen() for r in rows]
         sizes = [len(r.time[c]) for r, c in zip(rows, chosen, strict=True)]
         self.stream = np.repeat(np.arange(len(rows)), sizes)

@@ -27,15 +27,16 @@ _FORMATS = {
 
 @dataclass(frozen=True)
 class Format:
-    """How the content of a file is written down: the kind, and whether it is compressed with gzip."""
+    """How the content of a file is written down: the kind, whether it is compressed with gzip, and a CSV's own mark."""
 
     kind: str
     gzip: bool = False
+    separator: str = ","
 
     @property
     def delimiter(self) -> str:
         """What stands between two columns of a CSV or TSV file."""
-        return "\t" if self.kind == "TSV" else ","
+        return "\t" if self.kind == "TSV" else self.separator
 
 
 def format_of(path: Path) -> Format:

@@ -42,7 +42,7 @@ class ParquetSource(Source):
 
     def __init__(self, path: Path, types: dict[str, pa.DataType], files: list[Path]) -> None:
         super().__init__(path, types)
-        self._files = files
+        self.files = files
 
     @cached_property
     def _dataset(self) -> ds.FileSystemDataset:
@@ -50,7 +50,7 @@ class ParquetSource(Source):
         if self.path.is_dir():
             options.partitioning_factory = ds.HivePartitioning.discover(infer_dictionary=False)
         factory = ds.FileSystemDatasetFactory(
-            LocalFileSystem(), [str(file) for file in self._files], ds.ParquetFileFormat(), options
+            LocalFileSystem(), [str(file) for file in self.files], ds.ParquetFileFormat(), options
         )
         return factory.finish(factory.inspect(promote_options="permissive", fragments=None))
 

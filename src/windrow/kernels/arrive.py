@@ -14,15 +14,18 @@ from typing import Any
 
 from windrow.kernels import tournament
 from windrow.kernels.chains import key_of, link_at, slot_at, stream_at, take_slot
+from windrow.kernels.directory import key_at
 from windrow.kernels.estimate import fade, hist_learn, learn_key, learns
 from windrow.kernels.jit import inline, inner
 from windrow.kernels.layout import (
     ARRIVALS,
     ARRIVED,
+    BLOCK,
     BLOCK_CAP,
     CAP_BYTES,
     CAP_ROWS,
     COST,
+    COUNT,
     DIR_SIZE,
     DONE,
     DRAIN,
@@ -30,6 +33,7 @@ from windrow.kernels.layout import (
     FREE_COUNT,
     FULL,
     GAIN_OFF,
+    GIVEN,
     GONE_COUNT,
     GROUP_LIMIT,
     GROW_BLOCKS,
@@ -48,6 +52,7 @@ from windrow.kernels.layout import (
     LAST_ROWS,
     NEAR,
     NONE,
+    PER_STREAM,
     POOL,
     POOL_SIZE,
     PROBE_ONLY,
@@ -64,6 +69,7 @@ from windrow.kernels.layout import (
     RANK,
     REACH,
     ROW,
+    SCORE_OFF,
     SEQ,
     SINCE,
     SLOT_CAP,
@@ -125,7 +131,9 @@ def room(m: Memory, rows: int) -> int:
         if live > m.key_cap or 2 * live > m.table_size:
             return GROW_KEYS
     for ix in range(m.indexes):
-        if m.w[used_at(m, ix)] + rows >= m.w[BLOCK_CAP]:
+        used = m.w[used_at(m, ix)]
+        # every block may be full and split at the next row; a half splits again after as many rows as it lacks
+        if used + min(rows, used + rows // (BLOCK // 2) + 1) >= m.w[BLOCK_CAP]:
             return GROW_BLOCKS
     return DONE
 
@@ -197,6 +205,8 @@ def fill(m: Memory, r: Any, rx: Any, at: int) -> int:
         m.w[record + m.rank_off] = m.w[stream_at(m, stream) + RANK] - 1
     if m.valued:
         m.x[record + m.w[GAIN_OFF]] = rx[at + R_GAIN]
+    if m.rule == GIVEN:
+        m.x[record + m.w[SCORE_OFF]] = rx[at + R_GAIN]
     return slot
 
 
@@ -248,8 +258,11 @@ def learn_numbers(words: Any, r: Any, rx: Any, at: int, gain: float) -> None:
 
 @inline
 def met_later(m: Memory, r: Any, k: int, end: int) -> bool:
-    """Whether a later row of the group may match the k-th row (true as well when the group is too long to look)."""
-    if end - k > 8:
+    """Whether a later row of the group may match the k-th row, or make room for it by pushing another out of a window.
+
+    True as well when the group is too long to look.
+    """
+    if end - k > 8 or (m.rank_off > 0 and end - k > 1):
         return True
     words = row_words(m)
     for later in range(k + 1, end):
@@ -264,6 +277,8 @@ def hopeless(m: Memory, slot: int) -> bool:
     if m.by_row or not ranked(m):
         return False
     stream, key = stream_of(m, slot), key_of(m, slot, 0)
+    if m.w[key_at(m, 0, key) + PER_STREAM * stream + COUNT] > 0:
+        return False  # an older row stands for the key: it would go first
     pool = m.w[stream_at(m, stream) + POOL]
     at = m.pools_at + pool * POOL_SIZE
     cost = m.w[slot_at(m, slot) + COST] >> STREAM_BITS
@@ -277,7 +292,7 @@ def hopeless(m: Memory, slot: int) -> bool:
     now = clock(m)
     if m.drifting:
         tournament.advance(m.w, pool, now)
-        score *= expiry(m, slot) - now
+        score = score * expiry(m, slot) - score * now  # as a leaf computes it, to the last bit: ties decide
     return score < tournament.priority(m, tournament.leaf_at(m, pool, tournament.winner(m, pool)), now)
 
 
@@ -288,7 +303,8 @@ def settle_row(m: Memory, r: Any, at: int, slot: int, alone: bool) -> None:
         let_go(m.w, slot, False)
         r[at + R_SLOT] = NONE
         return
-    if too_large(m, slot) or (alone and hopeless(m, slot)):
+    # where nothing may be shed, whatever does not fit is admitted too: `leave` then finds the pool above its cap
+    if m.w[FAIL_WHEN_FULL] == 0 and (too_large(m, slot) or (alone and hopeless(m, slot))):
         turn_away(m.w, slot)
         r[at + R_SLOT] = NONE
         return

@@ -1,11 +1,18 @@
 """Slots and the two kinds of lists through them.
 
 Both lists are sorted by (time, sequence number), or by sequence number alone where the window counts rows. In-order
-rows are appended in O(1); a row that comes out of order walks back from the newest end (chain) or on from where the
-stream's last row went in (age), so a batch that is sorted costs one merge step per row it passes.
+rows are appended in O(1). A row that comes out of order walks on from where the stream's last row went into the age
+list, so a batch that is sorted costs one merge step per row it passes; from there it finds its place in its chain:
+
+    chain   back from the newest row of the key                        <= newer rows of the key
+    age     back from the row before it, to one of the same key        about all rows / rows of the key
+
+Both walk at once and the first to arrive decides: a popular key is met soon, a rare one has a short chain.
 """
 
-from windrow.kernels.jit import inline
+from typing import Any
+
+from windrow.kernels.jit import inline, inner
 from windrow.kernels.layout import (
     CLOCK,
     COUNT,
@@ -34,7 +41,7 @@ from windrow.kernels.layout import (
     TIME,
     TOP,
 )
-from windrow.kernels.memory import Memory
+from windrow.kernels.memory import Memory, memory_of
 
 
 @inline
@@ -143,16 +150,35 @@ def age_remove(m: Memory, stream: int, slot: int) -> None:
         m.w[mine + HINT] = left if left >= 0 else right
 
 
+@inner
+def chain_place(words: Any, slot: int, link: int, tail: int) -> tuple[int, int]:
+    """After which row of its chain a row goes that is older than the tail, or NONE; and the steps it took.
+
+    The row is in the age list already.
+    """
+    m = memory_of(words)
+    time, key = m.w[slot_at(m, slot) + TIME], key_of(m, slot, link)
+    left, before, steps = tail, m.w[slot_at(m, slot) + OLDER], 0
+    while left >= 0 and m.w[slot_at(m, left) + TIME] > time:
+        if before < 0 or key_of(m, before, link) == key:
+            return before, steps
+        left, before = m.w[link_at(m, left, link) + LINK_OLDER], m.w[slot_at(m, before) + OLDER]
+        steps += 1
+    return left, steps
+
+
 @inline
 def chain_insert(m: Memory, record: int, stream: int, slot: int, link: int) -> None:
-    """Put a slot into the chain of its key, whose record is given; its link names the key already."""
+    """Put a slot into the chain of its key, whose record is given; its link names the key already.
+
+    The slot is in the age list already.
+    """
     mine = record + PER_STREAM * stream
     at = link_at(m, slot, link)
-    time = m.w[slot_at(m, slot) + TIME]
     left = m.w[mine + TAIL]
-    if m.w[stream_at(m, stream) + LAST_ROWS] == 0:
-        while left >= 0 and m.w[slot_at(m, left) + TIME] > time:
-            left = m.w[link_at(m, left, link) + LINK_OLDER]
+    if left >= 0 and m.w[slot_at(m, left) + TIME] > m.w[slot_at(m, slot) + TIME]:
+        if m.w[stream_at(m, stream) + LAST_ROWS] == 0:
+            left = chain_place(m.w, slot, link, left)[0]
     right = m.w[mine + HEAD] if left < 0 else m.w[link_at(m, left, link) + LINK_NEWER]
     m.w[at + LINK_OLDER] = left
     m.w[at + LINK_NEWER] = right

@@ -12,8 +12,9 @@ made for speed and spread, not against an attacker who chooses the keys.
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from windrow.kernels.jit import entry
 
 Words = NDArray[np.uint64]
 
@@ -25,7 +26,7 @@ _NAN = np.uint64(0x7FF8000000000000)  # the one NaN that every NaN becomes
 _LOW_HALF = np.uint64(0xFFFFFFFF)
 
 
-@njit(cache=True)
+@entry
 def mix64(word: Any) -> Any:
     """The word with its bits mixed: a bijection, in which every bit touches every other (as in
     splitmix64)."""
@@ -35,7 +36,7 @@ def mix64(word: Any) -> Any:
     return word ^ (word >> np.uint64(31))
 
 
-@njit(cache=True)
+@entry
 def high64(a: Any, b: Any) -> Any:
     """The upper 64 bits of the 128-bit product of two words, put together from four 32-bit products."""
     a = np.uint64(a)
@@ -48,14 +49,14 @@ def high64(a: Any, b: Any) -> Any:
     return a_high * b_high + (middle >> half) + (carry >> half)
 
 
-@njit(cache=True)
+@entry
 def random64(seed: Any, counter: Any) -> Any:
     """The counter-th random word of a seed: no state but the counter, which the caller keeps and advances."""
     start = mix64(np.uint64(seed) + GOLDEN)
     return mix64(start + (np.uint64(counter) + np.uint64(1)) * GOLDEN)
 
 
-@njit(cache=True)
+@entry
 def random_below(seed: Any, counter: Any, n: Any) -> Any:
     """The counter-th random integer in [0, n) of a seed, for n >= 1.
 
@@ -66,14 +67,14 @@ def random_below(seed: Any, counter: Any, n: Any) -> Any:
     return np.int64(high64(random64(seed, counter), n))
 
 
-@njit(cache=True)
+@entry
 def mix_words(words: Words, out: Words) -> None:
     """Exact codes of 64-bit values: out[i] = mix64(words[i])."""
     for i in range(words.size):
         out[i] = mix64(words[i])
 
 
-@njit(cache=True)
+@entry
 def mix_floats(floats: NDArray[np.float64], words: Words, out: Words) -> None:
     """Exact codes of floats under Spark's equality: -0.0 is 0.0 and every NaN is one value.
 
@@ -89,7 +90,7 @@ def mix_floats(floats: NDArray[np.float64], words: Words, out: Words) -> None:
         out[i] = mix64(word)
 
 
-@njit(cache=True)
+@entry
 def hash_words(words: Words, width: int, out: Words) -> None:
     """Hashes of rows of `width` 64-bit words each, lying one after the other in `words`."""
     for i in range(out.size):
@@ -99,7 +100,7 @@ def hash_words(words: Words, width: int, out: Words) -> None:
         out[i] = mix64(state)
 
 
-@njit(cache=True)
+@entry
 def hash_bytes(data: NDArray[np.uint8], offsets: NDArray[Any], out: Words) -> None:
     """Hashes of byte strings: row i is data[offsets[i]:offsets[i + 1]], offsets of 32 or 64 bits.
 
@@ -124,27 +125,27 @@ def hash_bytes(data: NDArray[np.uint8], offsets: NDArray[Any], out: Words) -> No
         out[i] = mix64(state)
 
 
-@njit(cache=True)
+@entry
 def combine(codes: Words, more: Words) -> None:
     """Codes of a longer key: each code takes in the code of the key's next column, in place and by order."""
     for i in range(codes.size):
         codes[i] = mix64(codes[i] * GOLDEN + more[i])
 
 
-@njit(cache=True)
+@entry
 def _absorb(state: Any, word: Any) -> Any:
     """The state after one more word: a bijection of either argument while the other is held."""
     state = (state ^ word) * _STEP
     return state ^ (state >> np.uint64(32))
 
 
-@njit(cache=True)
+@entry
 def _word(data: NDArray[np.uint8], at: Any) -> Any:
     """The eight bytes from a position on, as a little-endian word."""
     return _half(data, at) | (_half(data, at + np.uint64(4)) << np.uint64(32))
 
 
-@njit(cache=True)
+@entry
 def _half(data: NDArray[np.uint8], at: Any) -> Any:
     """The four bytes from a position on, as a little-endian word."""
     return (
@@ -155,7 +156,7 @@ def _half(data: NDArray[np.uint8], at: Any) -> Any:
     )
 
 
-@njit(cache=True)
+@entry
 def _short_word(data: NDArray[np.uint8], at: Any, length: Any) -> Any:
     """The 1 to 7 bytes from a position on as one word: another word for other bytes of equal length."""
     four = np.uint64(4)

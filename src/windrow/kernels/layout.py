@@ -22,9 +22,9 @@ tournament (or the dense list of RAND) and in every ordered index of its stream.
 
 from itertools import count
 
-from windrow.kernels.rules import FIFO, LIFE, LIFE_EXPECTED, PROB, RAND
+from windrow.kernels.rules import FIFO, GIVEN, LIFE, LIFE_EXPECTED, PROB, RAND
 
-__all__ = ["FIFO", "LIFE", "LIFE_EXPECTED", "PROB", "RAND"]
+__all__ = ["FIFO", "GIVEN", "LIFE", "LIFE_EXPECTED", "PROB", "RAND"]
 
 NONE = -1
 LOW = -(2**62)  # "no time seen yet"; far enough from the ends of int64 that durations can be added
@@ -76,6 +76,7 @@ WIN, BASE, TIE, SLOPE, TURN, FAIL = range(6)
 # an ordered index's line; a block's record: count, numbers, slots
 X_STREAM, X_COLUMN, X_FLOAT, X_USED, INDEX_SIZE = range(5)
 BLOCK = 128
+FILLED = BLOCK * 3 // 4  # what two neighbours hold at least together, so that a block just split is not merged at once
 B_COUNT, B_NUMBER, B_SLOT, BLOCK_WORDS = 0, 1, 1 + BLOCK, 1 + 2 * BLOCK
 # a predicate's line
 P_KIND, P_LEFT, P_RIGHT, P_LEFT_COL, P_RIGHT_COL, P_FLOAT, P_WIDTH, P_LIMIT, P_DIMS, PRED_SIZE = range(10)
@@ -103,4 +104,4 @@ G_STREAM, G_ROW, G_SEQ, G_CLOCK, GONE_SIZE = range(5)
 
 GROUP_LIMIT = 4096  # rows of one instant that arrive together, at most
 OUT_PAUSE = 1 << 20  # matches after which a driver comes back
-GROUPS = 32  # random groups of keys from which the interval of recall is estimated
+GROUPS = 32  # random groups of stored rows from which the interval of recall is estimated

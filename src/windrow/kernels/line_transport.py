@@ -4,11 +4,12 @@ from heapq import heappop, heappush
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from windrow.kernels.jit import entry
 
-@njit(cache=True)
+
+@entry
 def line_transport(points: NDArray[np.float64], surplus: NDArray[np.int64]) -> Any:
     """The least sum of distances when every unit of supply goes to a hole of its own.
 

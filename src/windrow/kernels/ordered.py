@@ -5,15 +5,21 @@ Sorted blocks of at most BLOCK pairs (number, slot), and the blocks themselves i
     order ->  [b3]      [b0]         [b7]      | free: [b1] [b2] ...
                1 4 4     5 8 9 12     30 31
 
-insert and remove: two binary searches and a shift inside one block; a full block splits, an empty one is given back.
-A range scan starts with the same two searches and then reads sequentially. Pairs are sorted by (number, slot), so that
-equal numbers do not slow removal.
+insert and remove: two binary searches and a shift inside one block; a full block splits, two neighbours that fill no
+more than FILLED places of one block are merged. A range scan starts with the same two searches and then reads
+sequentially. Pairs are sorted by (number, sequence number of the slot's row), so that equal numbers do not slow removal
+and the order of a scan does not depend on which slots rows happen to have.
+
+Invariant: any two neighbours hold more than FILLED pairs together, so an index of n pairs has at most 2 n / FILLED + 1
+blocks.
 """
 
 from typing import Any
 
+from windrow.kernels.chains import slot_at
 from windrow.kernels.jit import inline, inner
 from windrow.kernels.layout import (
+    ARRIVED,
     B_COUNT,
     B_NUMBER,
     B_SLOT,
@@ -21,6 +27,7 @@ from windrow.kernels.layout import (
     BLOCK_CAP,
     BLOCK_WORDS,
     BLOCKS_AT,
+    FILLED,
     INDEX_SIZE,
     INDEXES_AT,
     ORDERS_AT,
@@ -42,16 +49,22 @@ def used_at(m: Memory, ix: int) -> int:
     return m.w[INDEXES_AT] + ix * INDEX_SIZE + X_USED
 
 
+@inline
+def arrived(m: Memory, slot: int) -> int:
+    """The sequence number of a slot's row."""
+    return m.w[slot_at(m, slot) + ARRIVED]
+
+
 @inner
-def block_of(words: Any, ix: int, number: int, slot: int) -> int:
-    """The last place in the order whose first pair is not above (number, slot), or 0."""
+def block_of(words: Any, ix: int, number: int, seq: int) -> int:
+    """The last place in the order whose first pair is not above (number, sequence number), or 0."""
     m = memory_of(words)
     low, high = 0, m.w[used_at(m, ix)]
     while high - low > 1:
         mid = (low + high) >> 1
         at = block_at(m, ix, mid)
         first = m.w[at + B_NUMBER]
-        if first < number or (first == number and m.w[at + B_SLOT] <= slot):
+        if first < number or (first == number and arrived(m, m.w[at + B_SLOT]) <= seq):
             low = mid
         else:
             high = mid
@@ -59,14 +72,14 @@ def block_of(words: Any, ix: int, number: int, slot: int) -> int:
 
 
 @inner
-def place_in(words: Any, at: int, number: int, slot: int) -> int:
-    """The first place in a block that is not below (number, slot)."""
+def place_in(words: Any, at: int, number: int, seq: int) -> int:
+    """The first place in a block that is not below (number, sequence number)."""
     m = memory_of(words)
     low, high = 0, m.w[at + B_COUNT]
     while low < high:
         mid = (low + high) >> 1
         there = m.w[at + B_NUMBER + mid]
-        if there < number or (there == number and m.w[at + B_SLOT + mid] < slot):
+        if there < number or (there == number and arrived(m, m.w[at + B_SLOT + mid]) < seq):
             low = mid + 1
         else:
             high = mid
@@ -100,12 +113,13 @@ def insert(words: Any, ix: int, number: int, slot: int) -> None:
     if m.w[used_at(m, ix)] == 0:
         m.w[used_at(m, ix)] = 1
         m.w[block_at(m, ix, 0) + B_COUNT] = 0
-    place = block_of(m.w, ix, number, slot)
+    seq = arrived(m, slot)
+    place = block_of(m.w, ix, number, seq)
     if m.w[block_at(m, ix, place) + B_COUNT] == BLOCK:
         split(m.w, ix, place)
-        place = block_of(m.w, ix, number, slot)
+        place = block_of(m.w, ix, number, seq)
     at = block_at(m, ix, place)
-    here = place_in(m.w, at, number, slot)
+    here = place_in(m.w, at, number, seq)
     for k in range(m.w[at + B_COUNT], here, -1):
         m.w[at + B_NUMBER + k] = m.w[at + B_NUMBER + k - 1]
         m.w[at + B_SLOT + k] = m.w[at + B_SLOT + k - 1]
@@ -118,9 +132,10 @@ def insert(words: Any, ix: int, number: int, slot: int) -> None:
 def remove(words: Any, ix: int, number: int, slot: int) -> None:
     """Take a pair out that is there."""
     m = memory_of(words)
-    place = block_of(m.w, ix, number, slot)
+    seq = arrived(m, slot)
+    place = block_of(m.w, ix, number, seq)
     at = block_at(m, ix, place)
-    here = place_in(m.w, at, number, slot)
+    here = place_in(m.w, at, number, seq)
     left = m.w[at + B_COUNT] - 1
     m.w[at + B_COUNT] = left
     for k in range(here, left):
@@ -128,6 +143,24 @@ def remove(words: Any, ix: int, number: int, slot: int) -> None:
         m.w[at + B_SLOT + k] = m.w[at + B_SLOT + k + 1]
     if left == 0:
         give_back(m.w, ix, place)
+    elif left <= FILLED:
+        if place + 1 < m.w[used_at(m, ix)] and left + m.w[block_at(m, ix, place + 1) + B_COUNT] <= FILLED:
+            merge(m.w, ix, place)
+        elif place > 0 and left + m.w[block_at(m, ix, place - 1) + B_COUNT] <= FILLED:
+            merge(m.w, ix, place - 1)
+
+
+@inner
+def merge(words: Any, ix: int, place: int) -> None:
+    """Move the pairs of the next block to the end of the one at a place."""
+    m = memory_of(words)
+    at, after = block_at(m, ix, place), block_at(m, ix, place + 1)
+    count = m.w[at + B_COUNT]
+    for k in range(m.w[after + B_COUNT]):
+        m.w[at + B_NUMBER + count + k] = m.w[after + B_NUMBER + k]
+        m.w[at + B_SLOT + count + k] = m.w[after + B_SLOT + k]
+    m.w[at + B_COUNT] = count + m.w[after + B_COUNT]
+    give_back(m.w, ix, place + 1)
 
 
 @inner

@@ -222,10 +222,16 @@ def unlink_keys(m: Memory, slot: int, stream: int) -> int:
 
 
 @inline
+def count_departure(m: Memory, stream: int, reason: int) -> None:
+    """Count a row that leaves, or is never admitted; `reason` is EXPIRED or SHED."""
+    m.w[stream_at(m, stream) + reason] += 1
+
+
+@inline
 def drop(m: Memory, slot: int, reason: int) -> None:
     """Take a resident out of every structure; `reason` is EXPIRED or SHED."""
     stream = stream_of(m, slot)
-    m.w[stream_at(m, stream) + reason] += 1
+    count_departure(m, stream, reason)
     if m.rule == LIFE_EXPECTED:
         score = m.x[slot_at(m, slot) + m.w[SCORE_OFF]] if m.by_row else group_score(m, key_of(m, slot, 0), stream)
         life_learn(m.w, stream, score / m.x[WEIGHT], held(m, slot))
@@ -264,7 +270,7 @@ def let_go(words: Any, slot: int, is_shed: bool) -> None:
 def turn_away(words: Any, slot: int) -> None:
     """Shed a row that was probed but never admitted."""
     m = memory_of(words)
-    m.w[stream_at(m, stream_of(m, slot)) + SHED] += 1
+    count_departure(m, stream_of(m, slot), SHED)
     let_go(m.w, slot, True)
 
 

@@ -3,6 +3,7 @@
     PROB           p                     p: how often partners arrive (probability-weighted benefit with output values)
     LIFE           p * (e - now)         e: when the row expires
     LIFE_EXPECTED  p * min(e - now, L)   L: how long rows of such a p have been held
+    GIVEN          what came with the row
 
 Where every stream shares one key and no output value is given, all rows of a stream with one key have one p: the
 leaf is (key, stream) and its oldest row stands for it. Otherwise each row is a leaf of its own; its p is taken when
@@ -25,6 +26,7 @@ from windrow.kernels.layout import (
     CLOCK,
     COST,
     GAIN_OFF,
+    GIVEN,
     HEAD,
     HIST_OF_AT,
     HIST_SIZE,
@@ -80,7 +82,7 @@ HIGHEST = 1e150  # scores are cut here, so that a score times a clock stays fini
 def ranked(m: Memory) -> bool:
     """Whether the rule keeps priorities at all."""
     rule = m.rule
-    return rule == PROB or rule == LIFE or rule == LIFE_EXPECTED
+    return rule == PROB or rule == LIFE or rule == LIFE_EXPECTED or rule == GIVEN
 
 
 @inline
@@ -192,6 +194,8 @@ def range_factor(words: Any, slot: int, stream: int) -> float:
 def row_score(words: Any, slot: int) -> float:
     """A resident's chance of partners over its keys and ranges, weighted by the output value to expect."""
     m = memory_of(words)
+    if m.rule == GIVEN:
+        return m.x[slot_at(m, slot) + m.w[SCORE_OFF]]
     stream = stream_of(m, slot)
     chance, value = 1.0, 1.0
     if m.valued:
@@ -211,7 +215,7 @@ def set_leaf(m: Memory, leaf: int, slot: int, score: float) -> None:
     """Write the priority of the leaf at a place, for the resident that stands for it; it is finite and not negative."""
     score = min(max(score, 0.0), HIGHEST) if score == score else 0.0
     m.w[leaf + TIE] = m.w[slot_at(m, slot) + ARRIVED]
-    if m.rule == PROB:
+    if m.rule == PROB or m.rule == GIVEN:
         m.x[leaf + BASE] = score
         return
     ends = expiry(m, slot)

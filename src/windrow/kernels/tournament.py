@@ -27,6 +27,8 @@ from windrow.kernels.layout import (
 )
 from windrow.kernels.memory import Memory, memory_of
 
+ROUNDING = 2.0**-50  # more than eight roundings of a float
+
 
 @inline
 def node_at(m: Memory, pool: int, node: int) -> int:
@@ -56,7 +58,11 @@ def priority(m: Memory, at: int, clock: float) -> float:
 
 @inline
 def crossing(m: Memory, low: int, high: int, clock: float) -> float:
-    """The earliest clock at which the leaf `high` may stop being above `low` (a safe, early guess)."""
+    """The earliest clock at which the leaf `high` may stop being above `low` (a safe, early guess).
+
+    Priorities are rounded. Until then they differ by more than rounding can do: which leaf wins at a clock never
+    depends on when it was last looked at, so a tournament that is built anew has the same winner.
+    """
     until = np.inf
     low_slope, high_slope = m.x[low + SLOPE], m.x[high + SLOPE]
     if low_slope != 0.0 and m.x[low + TURN] > clock:
@@ -65,9 +71,16 @@ def crossing(m: Memory, low: int, high: int, clock: float) -> float:
     if high_slope != 0.0 and m.x[high + TURN] > clock:
         until = min(until, m.x[high + TURN])
         high_slope = 0.0
+    gap = priority(m, high, clock) - priority(m, low, clock)
+    if high_slope == low_slope or gap == np.inf:
+        return until
+    steep = -(low_slope + high_slope)
+    doubt = ROUNDING * (abs(m.x[low + BASE]) + abs(m.x[high + BASE]) + steep * abs(clock))
+    if gap <= doubt:
+        return clock
     if high_slope < low_slope:
-        gap = priority(m, high, clock) - priority(m, low, clock)
-        until = min(until, clock + max(gap, 0.0) / (low_slope - high_slope))
+        meet = clock + (gap - doubt) / (low_slope - high_slope + ROUNDING * steep)
+        until = min(until, meet - ROUNDING * abs(meet))
     return until
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from windrow.kernels import directory, tournament
 from windrow.kernels.chains import free_slot, key_of, link_at, slot_at, stream_at, take_slot
 from windrow.kernels.directory import key_at
-from windrow.kernels.estimate import freq_at, hist_learn
+from windrow.kernels.estimate import freq_at, hist_learn, worth_at
 from windrow.kernels.jit import entry, inline, inner
 from windrow.kernels.layout import (
     ARRIVALS,
@@ -17,12 +17,16 @@ from windrow.kernels.layout import (
     COST,
     COUNT,
     DIR_SIZE,
+    DONE,
     EXPIRED,
+    FAIL_WHEN_FULL,
+    FULL,
     G_CLOCK,
     G_ROW,
     G_SEQ,
     G_STREAM,
     GAIN_OFF,
+    GIVEN,
     GONE,
     GONE_COUNT,
     GONE_SIZE,
@@ -43,6 +47,7 @@ from windrow.kernels.layout import (
     RANDOM,
     RANK,
     ROW,
+    SCORE_OFF,
     SEQ,
     SHED,
     STREAM_BITS,
@@ -51,9 +56,10 @@ from windrow.kernels.layout import (
     TOP,
     VALUE,
     WATERMARK,
+    WEIGHT,
 )
 from windrow.kernels.memory import Memory, memory_of
-from windrow.kernels.retain import admit, expire_all, is_idle, move_watermark, open_key, shed
+from windrow.kernels.retain import admit, any_over, expire_all, is_idle, move_watermark, open_key, shed
 from windrow.kernels.score import clock, ranked, touch_all
 
 RARITIES = 2048  # exponents of a float
@@ -80,13 +86,16 @@ def raise_watermark(block: Any, mark: int) -> None:
 
 
 @entry
-def reconsider(block: Any) -> None:
-    """After windows or caps have changed: expire, rank anew, shed."""
+def reconsider(block: Any) -> int:
+    """After windows or caps have changed: expire, rank anew, shed. FULL if rows do not fit and none may be shed."""
     m = memory_of(block)
     move_watermark(m)
     expire_all(m)
+    if m.w[FAIL_WHEN_FULL] and any_over(m):
+        return FULL
     touch_all(m.w)
     shed(m)
+    return DONE
 
 
 @inline
@@ -119,13 +128,25 @@ def forget_rarest(block: Any) -> None:
         while bins[last] < left:
             left -= bins[last]
             last += 1
+        limit = least_code(m, d, last, bins[last], left)
         for key in range(m.w[ctl + KEY_TOP]):
             rare = rarity(m, d, key)
-            if rare < 0 or rare > last or (rare == last and left == 0):
+            if rare < 0 or rare > last or (rare == last and m.w[key_at(m, d, key) + CODE] > limit):
                 continue
-            left -= rare == last
             directory.remove(m, d, key)
             m.w[ctl + KEY_IDLE] -= 1
+
+
+@inline
+def least_code(m: Memory, d: int, rare: int, count: int, nth: int) -> int:
+    """The nth least code of the keys in a bin: whom to forget does not depend on how keys happen to be numbered."""
+    codes, n = np.empty(count, np.int64), 0
+    for key in range(m.w[m.dirs_at + d * DIR_SIZE + KEY_TOP]):
+        if rarity(m, d, key) == rare:
+            codes[n] = m.w[key_at(m, d, key) + CODE]
+            n += 1
+    codes.sort()
+    return codes[nth - 1]
 
 
 @entry
@@ -153,10 +174,11 @@ def drain(block: Any) -> Any:
 
 
 @entry
-def move_residents(old: Any, new: Any, extra_cost: int) -> Any:
+def move_residents(old: Any, new: Any, extra_cost: int, learned: bool) -> Any:
     """Admit the residents of one block to an empty one of the same join; the new slot of each old one.
 
-    Charges grow by `extra_cost` per row, what the new block costs more. The new block has room for all.
+    Charges grow by `extra_cost` per row, what the new block costs more. The new block has room for all. With `learned`
+    both blocks count frequencies in the same way: they move too, with the keys that only statistics keep.
     """
     a, b = memory_of(old), memory_of(new)
     moved = np.zeros(a.w[TOP], np.int64)
@@ -170,7 +192,29 @@ def move_residents(old: Any, new: Any, extra_cost: int) -> Any:
         while slot >= 0:
             moved[slot] = move_one(a, b, slot, stream, extra_cost)
             slot = a.w[slot_at(a, slot) + NEWER]
+    if learned:
+        b.x[WEIGHT] = a.x[WEIGHT]
+        for d in range(a.dirs):
+            move_frequencies(a, b, d)
     return moved
+
+
+@inner
+def move_frequencies(a: Memory, b: Memory, d: int) -> None:
+    """Copy how often the keys of a directory arrive; keys without residents come along."""
+    for key in range(a.w[a.dirs_at + d * DIR_SIZE + KEY_TOP]):
+        x = key_at(a, d, key)
+        if a.w[x + COUNT] == NONE:
+            continue
+        there = directory.find(b, d, a.w[x + CODE])
+        if there < 0:
+            there = directory.add(b, d, a.w[x + CODE])
+            b.w[b.dirs_at + d * DIR_SIZE + KEY_IDLE] += 1
+        y = key_at(b, d, there)
+        for stream in range(a.streams):
+            b.w[freq_at(y, stream)] = a.w[freq_at(x, stream)]
+            if a.valued:
+                b.w[worth_at(b, y, stream)] = a.w[worth_at(a, x, stream)]
 
 
 @inner
@@ -192,5 +236,7 @@ def move_one(a: Memory, b: Memory, slot: int, stream: int, extra_cost: int) -> i
         b.w[y + b.rank_off] = a.w[x + a.rank_off]
     if b.valued:
         b.x[y + b.w[GAIN_OFF]] = a.x[x + a.w[GAIN_OFF]]
+    if b.rule == GIVEN:
+        b.x[y + b.w[SCORE_OFF]] = a.x[x + a.w[SCORE_OFF]] if a.rule == GIVEN else 0.0
     admit(b, there)
     return there

@@ -15,17 +15,19 @@ from typing import Any
 
 import pyarrow as pa
 
+from windrow import policies
 from windrow.engine import Engine, Metrics
 from windrow.errors import SpecError
 from windrow.feed import feed
 from windrow.lab.generators import bursty_pair
 from windrow.spec import Query, pair_query
 
-POLICIES = ("rand", "fifo", "prob", "life", "life-expected")
+POLICIES = tuple(policy.name for policy in policies.ALL)
 SHARES = (5, 10, 20, 35, 50, 75, 100)
 """Budgets in percent of what the exact join holds at its peak."""
 
 BASELINE = "rand"
+DEFAULT = "prob"
 TOLD = 20  # the share that the conclusion speaks of
 
 KEYS = 5_000
@@ -135,7 +137,7 @@ def sweep(outcome: Outcome, tables: Tables) -> Iterator[Outcome]:
             budget = outcome.budget(share)
             metrics = count(_query().with_(memory=budget, policy=policy, seed=outcome.seed), tables)
             recall = metrics.matched / outcome.exact_matched
-            point = Point(policy, share, budget, metrics.matched, metrics.total("shed"), recall)
+            point = Point(policy, share, budget, metrics.matched, metrics.shed, recall)
             outcome = replace(outcome, points=(*outcome.points, point))
             yield outcome
 
@@ -147,6 +149,11 @@ def count(query: Query, tables: Tables) -> Metrics:
     for batches in feed(query, tables):
         engine.push(batches)
     return engine.metrics
+
+
+def told_query(outcome: Outcome) -> Query:
+    """The run that the conclusion speaks of: the default policy at one budget."""
+    return _query().with_(memory=outcome.budget(TOLD), policy=DEFAULT, seed=outcome.seed)
 
 
 def _query() -> Query:

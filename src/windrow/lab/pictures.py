@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping, Sequence
+from itertools import cycle
 from pathlib import Path
 from textwrap import fill
 from typing import Any
@@ -18,15 +19,11 @@ ENDINGS = (".png", ".svg", ".pdf")
 
 Curve = Sequence[tuple[float, float]]
 
-# colour and marker of each policy
-_STYLES = {
-    "rand": ("#6b6b6b", "o"),
-    "fifo": ("#e69f00", "s"),
-    "prob": ("#0072b2", "D"),
-    "life": ("#009e73", "^"),
-    "life-expected": ("#cc79a7", "v"),
-}
-_OTHER = ("#000000", "x")
+# colours and markers, in the order of the lines
+_STYLES = (
+    ("#6b6b6b", "o"), ("#e69f00", "s"), ("#0072b2", "D"), ("#009e73", "^"),
+    ("#cc79a7", "v"), ("#d55e00", "P"), ("#56b4e9", "X"), ("#000000", "*"),
+)  # fmt: skip
 _LABEL_GAP = 0.062  # between two names, as a share of the axis
 _INK, _SOFT = "#222222", "#8a8a8a"
 
@@ -47,8 +44,7 @@ def recall_against_memory(curves: Mapping[str, Curve], path: Path, headline: str
     check(path)
     figure = _figure_class()(figsize=(8.0, 5.2), dpi=160, layout="constrained")
     axes = figure.subplots()
-    for name, curve in curves.items():
-        colour, marker = _STYLES.get(name, _OTHER)
+    for (name, curve), (colour, marker) in zip(curves.items(), cycle(_STYLES), strict=False):
         x, y = ([point[i] for point in curve] for i in (0, 1))
         axes.plot(x, y, color=colour, marker=marker, markersize=5.5, linewidth=1.8, label=name)
     _label(axes, curves)
@@ -64,16 +60,17 @@ def _figure_class() -> Any:
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise MissingDependency.of("matplotlib", "lab", "drawing a picture") from error
+        raise MissingDependency.of("matplotlib", "drawing a picture") from error
     return Figure
 
 
 def _label(axes: Any, curves: Mapping[str, Curve]) -> None:
     """The name of each line at its left end, moved apart where lines lie close."""
     ends = {name: min(curve) for name, curve in curves.items()}
+    colours = dict(zip(curves, (colour for colour, _ in cycle(_STYLES)), strict=False))
     names = sorted(ends, key=lambda name: ends[name][1])
     for name, place in zip(names, _apart([ends[name][1] for name in names]), strict=True):
-        colour, _ = _STYLES.get(name, _OTHER)
+        colour = colours[name]
         x, y = ends[name]
         leader = {"arrowstyle": "-", "color": colour, "linewidth": 0.8, "shrinkA": 1, "shrinkB": 4}
         text = {"color": colour, "fontsize": 9.5, "fontweight": "bold", "ha": "right", "va": "center"}

@@ -11,7 +11,9 @@ from windrow.policies.policy import Policy
 
 @dataclass(frozen=True)
 class Fifo(Policy):
-    """FIFO sheds the resident that has been in memory longest, and so acts as a shorter window.
+    """FIFO sheds the resident of the earliest event time, and so acts as a shorter window.
+
+    Of equal times the one that arrived first goes. For rows in order that is the one that has been in memory longest.
 
     Why: it is predictable, the cheapest of all, and right when partners arrive soon after each other. When it
     fails: when partners arrive long after each other, since no match further apart than the memory reaches is

@@ -15,7 +15,8 @@ class Policy(Record):
 
     A policy is configuration only. Expiring, counting and keeping to the budget belong to the engine, so a
     policy can choose badly but can neither break the budget nor miscount. Among rows it holds equal, the
-    one that arrived later stays.
+    one that arrived later stays. Before any policy is asked, rows go whose window has all but passed: they
+    could only match more rows of the present instant.
 
     A policy whose `needs_statistics` is true has a field `statistics`, the estimate that it decides by.
     """

@@ -11,7 +11,7 @@ from windrow.policies.policy import Policy
 
 @dataclass(frozen=True)
 class Rand(Policy):
-    """RAND sheds a row chosen at random, each resident and the newcomer being equally likely.
+    """RAND sheds a row chosen at random, each resident and the newcomer being equally likely (but see `Policy`).
 
     Why: it needs no knowledge at all, costs nothing, and what it keeps is an unbiased sample of the window,
     so it is the baseline that every other policy has to beat. When it fails: on skewed streams, where it

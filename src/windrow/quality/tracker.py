@@ -34,13 +34,22 @@ class Recall:
 class Tracker:
     """Counts the exact join's matches and compares."""
 
-    def __init__(self, plan: Plan, limit_bytes: int) -> None:
-        self.shard = Shard(plan.without_cap(), emit=False)
+    def __init__(self, plan: Plan, limit_bytes: int, shard: Shard | None = None) -> None:
+        self.shard = shard if shard is not None else Shard(plan.without_cap(), emit=False)
         self.limit_bytes = limit_bytes
         self.share = 1.0
         self.given_up = False
         self.recent = np.zeros(2)
         self._last = np.zeros(2)
+
+    def begin(self, words: np.ndarray) -> None:
+        """Start in the middle, from the block of a join without a cap, of which nothing has been lost so far."""
+        plan = self.shard.plan
+        self.shard.hold(words.copy())
+        self.shard.words[at.EMIT] = 0
+        self.shard.change(plan)
+        self._last = np.array([self.exact, self.exact])
+        self._fit()
 
     def watch(self, records: np.ndarray) -> None:
         """Take the same records as the shedding shard has just taken."""
@@ -50,6 +59,10 @@ class Tracker:
             mark_sample(self.shard.words, records, self.shard.row_words, self.share)
         for _ in self.shard.advance(records):
             pass
+        self._fit()
+
+    def _fit(self) -> None:
+        """Stay inside the bytes."""
         while self.shard.charged_bytes > SPARE * self.limit_bytes and not self.given_up:
             self._halve()
 
@@ -97,7 +110,7 @@ class Tracker:
         return Recall(overall, (low, max(high, overall)), recent, exact)
 
     def state(self) -> dict[str, object]:
-        """What a snapshot keeps beside the shard's words."""
+        """What a snapshot keeps beside the shard."""
         return {
             "share": self.share,
             "given_up": self.given_up,
@@ -105,8 +118,7 @@ class Tracker:
             "last": self._last.tolist(),
         }
 
-    def restore(self, words: np.ndarray, state: dict[str, object]) -> None:
-        """Continue from a snapshot."""
-        self.shard.hold(words)
+    def resume(self, state: dict[str, object]) -> None:
+        """Take over what a snapshot keeps beside the shard."""
         self.share, self.given_up = float(state["share"]), bool(state["given_up"])  # type: ignore[arg-type]
-        self.recent, self._last = np.array(state["recent"]), np.array(state["last"])
+        self.recent, self._last = np.array(state["recent"], np.float64), np.array(state["last"], np.float64)

@@ -104,5 +104,5 @@ def _solver(what: str) -> Any:
     try:
         from ortools.graph.python import min_cost_flow
     except ImportError:
-        raise MissingDependency.of("ortools", "optimum", what) from None
+        raise MissingDependency.of("ortools", what) from None
     return min_cost_flow.SimpleMinCostFlow()

@@ -38,7 +38,8 @@ def start_archive(job: Job) -> None:
     assert job.archive is not None
     system, root = opened(job.archive)
     query = job.query.with_(memory=None).to_json()
-    header = {"identity": job.identity, "query": query, "shards": job.shards}
+    columns = {name: job.schema(name).names for name in job.query.names}
+    header = {"identity": job.identity, "query": query, "shards": job.shards, "columns": columns}
     system.create_dir(root, recursive=True)
     for name in job.query.names:
         system.create_dir(f"{root}/{name}", recursive=True)

@@ -5,7 +5,7 @@ from typing import Any
 import pyarrow as pa
 
 from windrow.errors import DuplicateColumn, InputError, SpecError
-from windrow.spec import Query
+from windrow.spec import Query, Stream
 
 WATERMARK_DELAY = "spark.watermarkDelayMs"
 
@@ -50,13 +50,19 @@ def arrow_schema(frame: Any, stream: str) -> pa.Schema:
     return pa.schema(fields)
 
 
-def declared_lateness(frame: Any, column: str | None) -> int | None:
-    """The delay in milliseconds that `withWatermark` has declared on a frame's time column, if any."""
-    for field in frame.schema.fields:
-        if WATERMARK_DELAY in (field.metadata or {}):
-            if field.name != column:
-                raise SpecError(
-                    f"withWatermark is declared on {field.name!r}, and the join's time is {column!r}: declare it there"
-                )
-            return int(field.metadata[WATERMARK_DELAY])
-    return None
+def declared_lateness(frame: Any, stream: Stream) -> int | None:
+    """The delay in milliseconds that `withWatermark` has declared on a stream's time column, if any."""
+    if not frame.isStreaming:
+        return None
+    delays = {f.name: int(f.metadata[WATERMARK_DELAY]) for f in frame.schema.fields if WATERMARK_DELAY in f.metadata}
+    if other := [column for column in delays if column != stream.time]:
+        raise SpecError(
+            f"stream {stream.name!r} has a watermark on {other[0]!r}, but its time is {stream.time!r}, and Spark has "
+            "one watermark per stream: declare it on the time column, or leave it out and give lateness="
+        )
+    return delays.get(str(stream.time))
+
+
+def quoted(column: str) -> str:
+    """A column's name as it is written in an expression."""
+    return "`" + column.replace("`", "``") + "`"

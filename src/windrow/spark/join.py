@@ -13,17 +13,17 @@ from windrow.engine import emit
 from windrow.engine.bind import bind
 from windrow.engine.intake import plain_schema
 from windrow.errors import SpecError
+from windrow.policies import Given
 from windrow.spark.archive import start_archive
-from windrow.spark.frames import arrow_schema, check_frames, declared_lateness
+from windrow.spark.frames import WATERMARK_DELAY, arrow_schema, check_frames, declared_lateness, quoted
 from windrow.spark.job import Job, planned
 from windrow.spark.metrics import observed
 from windrow.spark.operator import RESULT, STATE, Operator
-from windrow.spark.pack import Packer, packed_type
+from windrow.spark.pack import PACKED, Packer
 from windrow.spark.unpack import Unpacker
 from windrow.spec import Query, Stream, split_reference
 
 DEFAULT_SHARDS = 8
-NS_PER_MS = 1_000_000
 PARTITIONS = "spark.sql.shuffle.partitions"
 
 
@@ -85,12 +85,13 @@ def _with_declared_lateness(query: Query, frames: Mapping[str, Any]) -> Query:
     """The query with the lateness that `withWatermark` declares, for streams that declare none themselves."""
     streams = []
     for stream in query.streams:
-        delay = declared_lateness(frames[stream.name], stream.time)
-        if delay is not None and stream.lateness.amount not in (0, delay * NS_PER_MS):
-            raise SpecError(
-                f"stream {stream.name!r}: lateness is {stream.lateness}, withWatermark declares {delay} ms: give one"
-            )
-        if delay:
+        delay = declared_lateness(frames[stream.name], stream)
+        if delay is not None and delay != stream.lateness.amount // 1_000_000:
+            if stream.lateness.amount:
+                raise SpecError(
+                    f"stream {stream.name!r}: lateness is {stream.lateness}, but withWatermark declares {delay} ms, "
+                    "which Spark does not let anyone change: say it in one place"
+                )
             stream = Stream(stream.name, stream.time, stream.window, f"{delay} ms", stream.where)
         streams.append(stream)
     return query.with_(streams=streams)
@@ -99,20 +100,18 @@ def _with_declared_lateness(query: Query, frames: Mapping[str, Any]) -> Query:
 def _needed(query: Query, frames: Mapping[str, Any], name: str, whole: bool) -> list[str]:
     """The columns of a stream that have to travel."""
     if whole:
-        return [_quoted(column) for column in frames[name].columns]
+        return [quoted(column) for column in frames[name].columns]
     schemas = {n: plain_schema(arrow_schema(frames[n], n)) for n in query.names}
     exact = query if query.memory is None else query.with_(memory=None)
     binding = bind(exact, schemas)
     stream = query.stream(name)
     keep = set(binding.payload[query.names.index(name)]) | {stream.time} | {f.column for f in stream.where}
     keep |= {c for p in query.on for s, c in map(split_reference, p.columns) if s == name}
+    if isinstance(query.policy, Given):
+        keep.add(query.policy.column)
     if query.value is not None:
         keep |= {column for s, column in query.value.columns if s == name}
-    return [_quoted(column) for column in frames[name].columns if column in keep]
-
-
-def _quoted(column: str) -> str:
-    return "`" + column.replace("`", "``") + "`"
+    return [quoted(column) for column in frames[name].columns if column in keep]
 
 
 def _shards(shards: int | None, frame: Any) -> int:
@@ -124,14 +123,18 @@ def _shards(shards: int | None, frame: Any) -> int:
 
 
 def _packed(job: Job, frame: Any, stream: int, streaming: bool) -> Any:
-    """One stream as blobs, with Spark's watermark over their latest times."""
+    """One stream as blobs, with Spark's watermark over their latest times, or the one that the frame already has."""
+    from pyspark.sql import functions as F
+
+    packed = frame.mapInArrow(_function(Packer(job, stream, streaming)), PACKED)
     spec = job.query.streams[stream]
-    timed = streaming and pa.types.is_timestamp(job.schemas[stream].field(spec.time).type)
-    declared = declared_lateness(frame, spec.time) if timed else None
-    packed = frame.mapInArrow(_function(Packer(job, stream)), packed_type(declared))
-    if not timed or declared is not None:
+    if not streaming or not pa.types.is_timestamp(job.schemas[stream].field(spec.time).type):
         return packed
-    return packed.withWatermark("latest", f"{math.ceil(spec.lateness.amount / NS_PER_MS)} milliseconds")
+    delay = declared_lateness(frame, spec)
+    if delay is not None:  # Spark allows one watermark per stream; the operator is told that there is one
+        columns = [F.col(column) for column in packed.columns if column != "latest"]
+        return packed.select(*columns, F.col("latest").alias("latest", metadata={WATERMARK_DELAY: delay}))
+    return packed.withWatermark("latest", f"{math.ceil(spec.lateness.amount / 1_000_000)} milliseconds")
 
 
 def _function(call: Callable[[Iterable[Any]], Any]) -> Callable[[Any], Any]:

@@ -1,5 +1,7 @@
 """The listener that brings a streaming query's counters to its `QueryMetrics`."""
 
+import threading
+from contextlib import suppress
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -9,9 +11,10 @@ from windrow.spark.metrics import QueryMetrics
 
 
 class Listener(StreamingQueryListener):
-    """Follows one query."""
+    """Follows one query, until it ends."""
 
-    def __init__(self, run: str, target: QueryMetrics) -> None:
+    def __init__(self, session: Any, run: str, target: QueryMetrics) -> None:
+        self.session = session
         self.run = run
         self.target = target
 
@@ -21,19 +24,24 @@ class Listener(StreamingQueryListener):
     def onQueryProgress(self, event: Any) -> None:
         """Take over the counters of a micro-batch."""
         if str(event.progress.runId) == self.run:
-            self.target.take(event.progress.observedMetrics)
+            self.target.take(event.progress.observedMetrics, event.progress.batchId)
 
     def onQueryIdle(self, event: Any) -> None:
         """Nothing has changed."""
 
     def onQueryTerminated(self, event: Any) -> None:
-        """The last counters stay."""
+        """The last counters stay. Connect waits for listeners before a program ends, so this one leaves."""
+        if str(event.runId) == self.run:  # in a thread, because a listener that removes itself waits for itself
+            threading.Thread(target=self._leave, name="windrow-leaves", daemon=True).start()
+
+    def _leave(self) -> None:
+        with suppress(Exception):  # the session may have ended
+            self.session.streams.removeListener(self)
 
 
 def attach(query: Any, target: QueryMetrics) -> None:
-    """Follow a query from now on, and take over what it has reported so far."""
+    """Follow a query from now on."""
     session = SparkSession.getActiveSession()
     assert session is not None, "a streaming query has a session"
-    session.streams.addListener(Listener(str(query.runId), target))
-    for progress in query.recentProgress:
-        target.take(progress.observedMetrics)
+    if query.isActive:
+        session.streams.addListener(Listener(session, str(query.runId), target))

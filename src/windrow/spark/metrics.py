@@ -17,6 +17,7 @@ from typing import Any
 from windrow.errors import InputError
 
 NAME = "windrow-"  # begins the names of observations; a query may hold several joins
+SHARDS = "shards"
 COUNTERS = (
     "arrived", "late", "ignored", "matched", "expired", "released", "shed",
     "resident_rows", "resident_bytes", "peak_bytes",
@@ -28,7 +29,9 @@ def observed(result: Any, streaming: bool) -> tuple[Any, Any]:
     from pyspark.sql import Observation
     from pyspark.sql import functions as F
 
-    shards = F.collect_list(F.struct("shard", "metrics")).alias("shards")
+    # One text, because Connect hands on nested values in another shape.
+    lines = F.collect_list(F.when(F.col("metrics").isNotNull(), F.struct("shard", "metrics")))
+    shards = F.to_json(lines).alias(SHARDS)
     if streaming:
         return result.observe(f"{NAME}{secrets.token_hex(4)}", shards), None
     observation = Observation(f"{NAME}{secrets.token_hex(4)}")
@@ -36,27 +39,41 @@ def observed(result: Any, streaming: bool) -> tuple[Any, Any]:
 
 
 class QueryMetrics:
-    """The counters of a running query: per shard and in all."""
+    """The counters of a running query: per shard and in all.
 
-    def __init__(self) -> None:
-        self._shards: dict[int, dict[str, Any]] = {}
+    A listener brings them after every micro-batch. Whoever asks also gets what the query has reported since, so that
+    nothing is missing from counters that are read when a query has come to a rest.
+    """
+
+    def __init__(self, query: Any = None) -> None:
+        self._query = query
+        self._shards: dict[int, tuple[int, dict[str, Any]]] = {}  # the micro-batch, and the counters after it
         self._lock = threading.Lock()
-        self.batches = 0
 
-    def take(self, observed: Mapping[str, Any]) -> None:
-        """Take over what Spark observed in one micro-batch."""
+    def take(self, observed: Mapping[str, Any], batch: int = 0) -> None:
+        """Take over what Spark observed in one micro-batch; reports may come twice, and in any order."""
         mine = [found for name, found in observed.items() if name.startswith(NAME)]
         with self._lock:
-            self.batches += bool(mine)
-            for line in (line for found in mine for line in found["shards"] or []):
-                if line["metrics"] is not None:
-                    self._shards[int(line["shard"])] = json.loads(line["metrics"])
+            for line in (line for found in mine for line in json.loads(_text(found) or "[]")):
+                shard = int(line["shard"])
+                if self._shards.get(shard, (-1,))[0] <= batch:
+                    self._shards[shard] = batch, json.loads(line["metrics"])
+
+    def refresh(self) -> None:
+        """Take over all that the query has reported."""
+        try:
+            reports = list(self._query.recentProgress) if self._query is not None else []
+        except Exception:  # the session has ended: what it said last stays
+            return
+        for report in reports:
+            self.take(report.observedMetrics, report.batchId)
 
     @property
     def shards(self) -> dict[int, dict[str, Any]]:
         """The last known counters of every shard."""
+        self.refresh()
         with self._lock:
-            return dict(self._shards)
+            return {shard: counters for shard, (_, counters) in sorted(self._shards.items())}
 
     def to_dict(self) -> dict[str, Any]:
         """Counters over all shards, recall with its interval, and the shards themselves."""
@@ -78,11 +95,11 @@ class QueryMetrics:
 
     def to_prometheus(self) -> str:
         """Everything in the text format of Prometheus."""
-        lines = []
+        lines, shards = [], self.shards
         for name in COUNTERS:
             lines.append(f"# TYPE windrow_{name} gauge")
-            lines += [f'windrow_{name}{{shard="{k}"}} {s[name]}' for k, s in sorted(self.shards.items())]
-        if (recall := self.recall) is not None:
+            lines += [f'windrow_{name}{{shard="{k}"}} {s[name]}' for k, s in shards.items()]
+        if (recall := _recall(list(shards.values()))["recall"]) is not None:
             lines += ["# TYPE windrow_recall gauge", f"windrow_recall {recall}"]
         return "\n".join(lines) + "\n"
 
@@ -91,6 +108,13 @@ class QueryMetrics:
         server = ThreadingHTTPServer((host, port), _handler(self))
         threading.Thread(target=server.serve_forever, name="windrow-metrics", daemon=True).start()
         return server
+
+
+def _text(found: Any) -> str | None:
+    """The observed text: a row or a dictionary of Spark's, or a row as Connect's progress reports spell it."""
+    fields = found if isinstance(found, Mapping) else found.asDict()
+    text: str | None = fields[SHARDS] if SHARDS in fields else fields["values"][0]
+    return text
 
 
 def _recall(shards: list[dict[str, Any]]) -> dict[str, Any]:
@@ -137,13 +161,14 @@ def _handler(source: QueryMetrics) -> type[BaseHTTPRequestHandler]:
 
 def metrics(query: Any) -> QueryMetrics:
     """The counters of a streaming query, followed by a listener from now on; or of a batch frame once computed."""
-    found = QueryMetrics()
     if hasattr(query, "windrow_observation"):
+        found = QueryMetrics()
         found.take({NAME: query.windrow_observation.get})
         return found
     if not hasattr(query, "recentProgress"):
         raise InputError(f"metrics needs a streaming query or a frame of matches, got {type(query).__name__}")
     from windrow.spark.listener import attach
 
+    found = QueryMetrics(query)
     attach(query, found)
     return found

@@ -2,22 +2,25 @@
 
 A blob is a record batch without its schema (the job has it). Beside it travel the stream, where it comes from (so that
 the order of a shard's blobs does not depend on the shuffle) and its latest time, from which Spark makes its watermark.
+
+One shard, the witness, gets a blob in every micro-batch, if need be an empty one. Its number is the same however many
+shards there are, so a checkpoint of another join is noticed at once and not only when rows reach a shard with state.
 """
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from windrow.spark.frames import WATERMARK_DELAY
 from windrow.spark.job import Job, known
 from windrow.spark.routing import labels
 from windrow.spark.worker import settle
 
 PIECE_ROWS = 1 << 18
+WITNESS = 0  # the first label of any number of shards
+PACKED = "shard int, stream int, source long, number int, latest timestamp, rows binary"
 ARROW = pa.schema(
     [
         ("shard", pa.int32()),
@@ -30,27 +33,13 @@ ARROW = pa.schema(
 )
 
 
-def packed_type(delay_ms: int | None) -> Any:
-    """The blobs' columns with Spark's types.
-
-    Where the rows have a watermark already, Spark forbids a second one: the blobs then bear its mark, without which a
-    stateful operator is not told the watermark.
-    """
-    from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, StructType, TimestampType
-
-    mark = {} if delay_ms is None else {WATERMARK_DELAY: delay_ms}
-    types = [IntegerType(), IntegerType(), LongType(), IntegerType(), TimestampType(), BinaryType()]
-    fields = [StructField(name, type_) for name, type_ in zip(ARROW.names, types, strict=True)]
-    fields[ARROW.names.index("latest")].metadata = mark
-    return StructType(fields)
-
-
 @dataclass(frozen=True)
 class Packer:
     """The function that `mapInArrow` runs over one stream."""
 
     job: Job
     stream: int
+    streaming: bool = False
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Blobs of all rows of a partition."""
@@ -58,11 +47,15 @@ class Packer:
 
         context = TaskContext.get()
         source = context.partitionId() if context is not None else 0
-        number, rows = 0, 0
+        number, rows, seen = 0, 0, not self.streaming
+        witness = labels(self.job.shards).index(WITNESS)
         for piece in _pieces(batches, self.job.schemas[self.stream]):
             blobs = self._blobs(piece, rows)
+            seen |= witness in blobs
             yield self._batch(blobs, source, number)
             number, rows = number + 1, rows + piece.num_rows
+        if not seen:
+            yield self._batch({witness: [self.job.schemas[self.stream].empty_table()]}, source, number)
         settle("pack")
 
     def _blobs(self, piece: pa.Table, first_row: int) -> dict[int, list[pa.Table]]:
@@ -121,9 +114,9 @@ def _latest(part: pa.Table, time: str | None) -> pa.Scalar:
 
 def _blob(part: pa.Table) -> bytes:
     """A table as one record batch message."""
-    batch = part.combine_chunks().to_batches()[0] if part.num_rows else None
-    assert batch is not None
-    return batch.serialize().to_pybytes()
+    if part.num_rows == 0:
+        return pa.RecordBatch.from_pylist([], schema=part.schema).serialize().to_pybytes()
+    return part.combine_chunks().to_batches()[0].serialize().to_pybytes()
 
 
 def blob_table(blob: bytes, schema: pa.Schema) -> pa.Table:

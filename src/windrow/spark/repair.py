@@ -19,7 +19,7 @@ from windrow.engine.departures import CLOCK, FIELDS, SEQ, WHY
 from windrow.engine.intake import plain_schema
 from windrow.errors import InputError, SpecError
 from windrow.spark.archive import SHARD, read_header
-from windrow.spark.frames import arrow_schema, check_frames
+from windrow.spark.frames import arrow_schema, check_frames, quoted
 from windrow.spark.join import on_spark
 from windrow.spec import Query
 
@@ -32,13 +32,17 @@ def repair(archive: str, left_history: Any, right_history: Any) -> Any:
     The histories are batch DataFrames with every row that the two streams have brought. What the join has put out and
     what this returns are together the exact join, each match as often as it should be there.
     """
-    query = Query.from_json(read_header(archive)["query"]).with_(memory=None)
+    header = read_header(archive)
+    query = Query.from_json(header["query"]).with_(memory=None)
     if len(query.streams) != 2:
         raise SpecError(f"repair is for joins of two streams, and this archive has {len(query.streams)}")
     sides = dict(zip(query.names, (left_history, right_history), strict=True))
     check_frames(query, sides)
     if left_history.isStreaming:
         raise InputError("repair needs whole histories: give batch DataFrames (spark.read, not spark.readStream)")
+    for name, frame in sides.items():
+        if extra := [column for column in frame.columns if column not in header["columns"][name]]:
+            raise SpecError(f"the history of {name!r} has a column {extra[0]!r} that the stream did not have: drop it")
     return _Repair(archive, query, sides).matches()
 
 
@@ -49,6 +53,7 @@ class _Repair:
         self.query, self.sides = query, sides
         self.outputs = self._outputs()
         self.lost = {name: self._archived(archive, name) for name in query.names}
+        self.has_late = {name: bool(self._why(name, "late").limit(1).count()) for name in query.names}
 
     def _outputs(self) -> dict[str, str]:
         """Output columns by name, each as "stream.column"."""
@@ -71,9 +76,9 @@ class _Repair:
             self._after_the_clock(left, right), self._after_the_clock(right, left),
             self._disordered(left, right), self._disordered(right, left),
         ]  # fmt: skip
-        if self._has_late(left):
+        if self.has_late[left]:
             parts.append(self._joined({left: self._plain(left, "late"), right: self.sides[right]}))
-        if self._has_late(right):
+        if self.has_late[right]:
             parts.append(self._joined({left: self._in_time(left), right: self._plain(right, "late")}))
         return reduce(lambda a, b: a.unionByName(b), parts)
 
@@ -83,20 +88,13 @@ class _Repair:
     def _plain(self, name: str, why: str) -> Any:
         return self._why(name, why).drop(*FACTS)
 
-    def _has_late(self, name: str) -> bool:
-        return bool(self._why(name, "late").limit(1).count())
-
     def _in_time(self, name: str) -> Any:
         """The history without the rows that came too late."""
-        if not self._has_late(name):
+        if not self.has_late[name]:
             return self.sides[name]
-        maps = [f.name for f in self.sides[name].schema.fields if "map<" in f.dataType.simpleString()]
-        if maps:
-            raise SpecError(
-                f"stream {name!r}: Spark cannot compare rows with maps, so late rows cannot be told apart from "
-                f"others: give histories without {maps[0]!r}"
-            )
-        return self.sides[name].exceptAll(self._plain(name, "late"))
+        there = _comparable(self.sides[name], name).exceptAll(_comparable(self._plain(name, "late"), name))
+        back = {f.name: "map_from_entries" for f in self.sides[name].schema.fields if f.dataType.typeName() == "map"}
+        return there.selectExpr(*(_called(back.get(column), column) for column in there.columns))
 
     def _after_the_clock(self, shed: str, other: str) -> Any:
         pairs = self._joined(
@@ -124,7 +122,7 @@ class _Repair:
         return on_spark(query, frames)
 
     def _kept(self, pairs: Any) -> Any:
-        return pairs.select(*("`" + name.replace("`", "``") + "`" for name in self.outputs))
+        return pairs.select(*(quoted(name) for name in self.outputs))
 
     def _time(self, name: str) -> str:
         return str(self.query.stream(name).time)
@@ -137,3 +135,21 @@ class _Repair:
             "timestamp_ntz": "timestampdiff(MICROSECOND, timestamp_ntz'1970-01-01 00:00:00', windrow_time)",
             "date": "unix_date(windrow_time) * 86400000000L",
         }.get(kind, "cast(windrow_time as bigint)")
+
+
+def _comparable(frame: Any, stream: str) -> Any:
+    """A frame with its maps as lists of entries: Spark compares those, and not maps."""
+    columns = []
+    for field in frame.schema.fields:
+        is_map = field.dataType.typeName() == "map"
+        if field.dataType.simpleString().count("map<") > is_map or "variant" in field.dataType.simpleString():
+            raise SpecError(
+                f"stream {stream!r}: late rows cannot be told apart from others, because Spark does not compare "
+                f"columns like {field.name!r}, {field.dataType.simpleString()}: give histories without it"
+            )
+        columns.append(_called("map_entries" if is_map else None, field.name))
+    return frame.selectExpr(*columns)
+
+
+def _called(function: str | None, column: str) -> str:
+    return quoted(column) if function is None else f"{function}({quoted(column)}) as {quoted(column)}"

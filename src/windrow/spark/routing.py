@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from windrow.engine.bind import Binding
-from windrow.engine.prepare import codes_of
+from windrow.engine.prepare import codes_in
 
 HIGH_BITS = np.uint64(33)  # tables of keys use the low bits of a code, shards the high ones
 
@@ -62,7 +62,7 @@ def _places(dimension: Dimension, binding: Binding, stream: int, table: pa.Table
     """Each row's place along a dimension."""
     if dimension.directory is None:
         return (first_row + np.arange(table.num_rows)) % dimension.places
-    codes, valid = codes_of(binding, stream, dimension.directory, table)
+    codes, valid = codes_in(binding, stream, dimension.directory, table)
     places = ((codes.view(np.uint64) >> HIGH_BITS) % np.uint64(dimension.places)).astype(np.int64)
     if valid is not None:  # rows without a key match nothing: they are spread, to be counted
         places = np.where(valid, places, (first_row + np.arange(table.num_rows)) % dimension.places)

@@ -50,8 +50,7 @@ class Query(Record):
         patience: how far ahead in event time a stream may run before a silent one is no longer waited for;
             None waits for ever.
         probe_order: for every stream, the other streams in the order in which its rows visit them; None
-            lets the
-            engine choose.
+            lets the engine choose.
         seed: where the random choices start.
     """
 

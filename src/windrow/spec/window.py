@@ -109,6 +109,11 @@ class Window(Record):
             return (_moment(self.since) - _EPOCH) // timedelta(microseconds=1) * 1000
         return self.since
 
+    @property
+    def names_offset(self) -> bool:
+        """Whether a landmark's text says how far its wall time is from UTC; one that does not means UTC."""
+        return isinstance(self.since, str) and datetime.fromisoformat(self.since).tzinfo is not None
+
     def __str__(self) -> str:
         text = {"time": f"{self.size}", "rows": f"{self.size} rows", "landmark": f"since {self.since}"}
         ends = "" if self.closed == "right" else f", closed {self.closed}"

@@ -79,6 +79,16 @@ def parts(plan: Plan, capacity: Capacity, oracle_rows: int) -> list[Part]:
     ]
 
 
+def block_bytes(plan: Plan, capacity: Capacity, oracle_rows: int = 0) -> int:
+    """Bytes of a block."""
+    return 8 * (at.HEAD_SIZE + sum(p.outer * p.inner for p in parts(plan, capacity, oracle_rows)))
+
+
+def fixed_bytes(plan: Plan, oracle_rows: int = 0) -> int:
+    """Bytes of a block whatever it holds: head, tables, statistics, one block per ordered index."""
+    return block_bytes(plan, Capacity(0, 0, 1), oracle_rows)
+
+
 def lay_out(plan: Plan, capacity: Capacity, oracle_rows: int = 0) -> np.ndarray:
     """A block with its head filled and every part zero."""
     todo = parts(plan, capacity, oracle_rows)
@@ -103,10 +113,9 @@ def lay_out(plan: Plan, capacity: Capacity, oracle_rows: int = 0) -> np.ndarray:
     return words
 
 
-def start(plan: Plan, route: Route, emit: bool) -> np.ndarray:
+def start(plan: Plan, route: Route, emit: bool, capacity: Capacity | None = None, oracle_rows: int = 0) -> np.ndarray:
     """The block of an empty shard."""
-    capacity = Capacity()
-    words = lay_out(plan, capacity)
+    words = lay_out(plan, capacity or Capacity(), oracle_rows)
     floats = words.view(np.float64)
     words[at.FREE] = words[at.GONE] = NONE
     words[at.CLOCK] = words[at.WATERMARK] = LOW
@@ -133,6 +142,24 @@ def start(plan: Plan, route: Route, emit: bool) -> np.ndarray:
     write_route(words, plan, route)
     clear_new(words, plan, 0, 0)
     return words
+
+
+ROUTES = (at.ORDER_AT, at.ACCESS_AT, at.CHECKS_AT, at.TALLY_AT)
+LEARNED = (at.HISTS_AT, at.MEANS_AT, at.LIFE_AT, at.SKETCH_AT, at.ORACLE_START_AT, at.ORACLE_AT)
+
+
+def carry(old: np.ndarray, old_plan: Plan, new: np.ndarray, plan: Plan, learned: bool) -> None:
+    """Copy what does not belong to single rows or keys: probe orders and, if both learn alike, what was learned."""
+    new[at.ROUTED] = old[at.ROUTED]
+    sizes = {p.word: p for p in parts(old_plan, _capacity(old), int(old[at.ORACLE_ROWS]))}
+    for word in ROUTES + LEARNED if learned else ROUTES:
+        part = sizes[word]
+        view(new, word, part.outer, part.inner)[:] = view(old, word, part.outer, part.inner)
+
+
+def _capacity(words: np.ndarray) -> Capacity:
+    """What a block can hold."""
+    return Capacity(int(words[at.SLOT_CAP]), int(words[at.KEY_CAP]), int(words[at.BLOCK_CAP]))
 
 
 def view(words: np.ndarray, word: int, outer: int, inner: int) -> np.ndarray:
@@ -198,7 +225,7 @@ def clear_new(words: np.ndarray, plan: Plan, old_leaves: int, old_blocks: int) -
 
 def regrown(words: np.ndarray, plan: Plan, capacity: Capacity, oracle_rows: int | None = None) -> np.ndarray:
     """The same shard in a block of other capacity; directories' tables and inner nodes are left to be rebuilt."""
-    old = Capacity(int(words[at.SLOT_CAP]), int(words[at.KEY_CAP]), int(words[at.BLOCK_CAP]))
+    old = _capacity(words)
     old_oracle = int(words[at.ORACLE_ROWS])
     rows = old_oracle if oracle_rows is None else oracle_rows
     new = lay_out(plan, capacity, rows)

@@ -6,8 +6,6 @@ place.
 """
 
 import datetime as dt
-import math
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -15,17 +13,17 @@ from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from windrow.errors import InputError, SpecError, TimeError
+from windrow.kernels.layout import HIGH, LOW
+from windrow.spec import Window
 from windrow.state import columns as cols
 from windrow.state.coding_numbers import NANOSECONDS
 from windrow.state.coding_types import family, finest, value_type
 
 _KINDS = {"timestamp": "timestamp", "date": "date", "integer": "integer"}
 _EPOCH = dt.datetime(1970, 1, 1)
-_FRACTION = re.compile(r"(:\d\d)[.,](\d+)")
 
 
 @dataclass(frozen=True)
@@ -65,18 +63,20 @@ def time_domain(types: Sequence[pa.DataType | None], where: Sequence[str]) -> Ti
     return TimeDomain("integer" if kinds[0] == "integer" else "rank", "steps")
 
 
-def times(column: Any, domain: TimeDomain, where: str) -> NDArray[np.int64]:
-    """The times of a column in units of the domain; a null among them is an error that counts them.
+def times(column: Any, domain: TimeDomain, where: str) -> tuple[NDArray[np.int64], cols.Bools | None]:
+    """The times of a column in units of the domain, and which rows have one (None: all); the others' are LOW.
 
-    `where` names stream and column. The result may be a read-only view of the column's memory.
+    A time that is null, or too far from 1970 for its unit, is none. `where` names stream and column. The result may be
+    a read-only view of the column's memory.
     """
     cast = cols.cast(column, domain.arrow_type, where, TimeError)
-    if cast.null_count:
-        raise TimeError(
-            f"{where} is null in {cast.null_count} of {len(cast)} rows, and a row without a time has no "
-            "place in a window: filter such rows out or fill their times before the join"
-        )
-    return cols.int64s(cast)
+    found, valid = cols.int64s(cast), cols.validity(cast)
+    if valid is not None:
+        found = np.where(valid, found, LOW)
+    if len(found) and (int(found.max()) >= HIGH or int(found.min()) < LOW):
+        near = (found >= LOW) & (found < HIGH)
+        found, valid = np.where(near, found, LOW), cols.both(valid, near)
+    return found, valid
 
 
 def duration_in_units(amount: int, unit: Literal["ns", "steps"], domain: TimeDomain, where: str) -> Fraction:
@@ -92,22 +92,27 @@ def duration_in_units(amount: int, unit: Literal["ns", "steps"], domain: TimeDom
     return Fraction(amount, NANOSECONDS[domain.unit])
 
 
-def moment(since: str | int, domain: TimeDomain, where: str = "landmark") -> int:
-    """A point in time in units of the domain: an ISO text for timestamps and dates, an integer otherwise.
+def moment(window: Window, domain: TimeDomain, where: str = "landmark") -> int:
+    """Where a landmark window begins, in units of the domain: an ISO text for timestamps and dates, else a number.
 
-    A text without an offset is wall time in the domain's zone. A moment between two units is rounded up, so
-    that `time >= moment` holds for exactly the times at or after it.
+    A text without an offset means UTC, whatever zone the times are shown in; times without a zone are taken as they
+    are written. A moment between two units is rounded up, so that `time >= moment` holds for exactly the times at or
+    after it.
     """
+    ticks = window.since_ticks
+    assert ticks is not None
     if domain.unit == "steps":
-        if isinstance(since, str):
-            raise SpecError(f"{where}: times are integers, so write an integer instead of {since!r}")
-        return _in_range(since, since, where)
-    if not isinstance(since, str):
+        if window.unit == "ns":
+            raise SpecError(f"{where}: times are integers, so write an integer instead of {window.since!r}")
+        return ticks
+    if window.unit == "steps":
         raise SpecError(
-            f"{where}: times are {domain.kind}s, so write an ISO text such as '2024-05-31T12:00:00', not {since!r}"
+            f"{where}: times are {domain.kind}s, so write an ISO text such as '2024-05-31T12:00:00', "
+            f"not {window.since!r}"
         )
-    units_per_second = NANOSECONDS["s"] // NANOSECONDS[domain.unit]
-    return _in_range(math.ceil(_seconds(since, domain, where) * units_per_second), since, where)
+    if window.names_offset and domain.tz is None:
+        raise SpecError(f"{where}: {window.since!r} has an offset but the times have no zone: leave the offset out")
+    return -(-ticks // NANOSECONDS[domain.unit])
 
 
 def ticks_of(when: dt.datetime | int, domain: TimeDomain, where: str) -> int:
@@ -138,28 +143,3 @@ def _kind(type_: pa.DataType | None, name: str) -> str:
 def _listed(types: Sequence[pa.DataType | None], where: Sequence[str]) -> str:
     pairs = zip(where, types, strict=True)
     return ", ".join(f"{name} has no time column" if t is None else f"{name} is {t}" for name, t in pairs)
-
-
-def _seconds(text: str, domain: TimeDomain, where: str) -> Fraction:
-    """Seconds since 1970 of an ISO text, with any number of digits after the second."""
-    digits = _FRACTION.search(text)
-    try:
-        parsed = dt.datetime.fromisoformat(_FRACTION.sub(r"\1", text, count=1))
-    except ValueError as problem:
-        raise SpecError(f"{where}: {text!r} is no ISO time such as '2024-05-31T12:00:00'") from problem
-    fraction = Fraction(int(digits[2]), 10 ** len(digits[2])) if digits else Fraction(0)
-    if parsed.tzinfo is not None:
-        if domain.tz is None:
-            raise SpecError(f"{where}: {text!r} has an offset but the times have no zone: leave the offset out")
-        return (parsed - _EPOCH.replace(tzinfo=dt.UTC)) // dt.timedelta(seconds=1) + fraction
-    wall = (parsed - _EPOCH) // dt.timedelta(seconds=1)
-    if domain.tz is not None:
-        scalar = pa.scalar(wall, pa.timestamp("s"))
-        wall = pc.assume_timezone(scalar, domain.tz, ambiguous="earliest", nonexistent="latest").value
-    return wall + fraction
-
-
-def _in_range(value: int, since: str | int, where: str) -> int:
-    if not -(2**63) <= value < 2**63:
-        raise SpecError(f"{where}: {since!r} lies outside the range of the times' unit")
-    return int(value)

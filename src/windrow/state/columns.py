@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from windrow.errors import WindrowError
@@ -87,9 +88,10 @@ def int64s(column: Any) -> NDArray[np.int64]:
 
 
 def cast(column: Any, to: pa.DataType, where: str, error: type[WindrowError]) -> Any:
-    """The column in another type; a value that does not fit raises `error`, which names the column `where`.
+    """The column in another type; a value that does not fit becomes null: it equals nothing that the type can hold.
 
-    To float64, values are rounded to the nearest float, as Spark does; no other cast changes a value.
+    To float64, values are rounded to the nearest float, as Spark does; no other cast changes a value. Where no value at
+    all can be cast, `error` is raised, which names the column `where`.
     """
     if pa.types.is_dictionary(column.type):
         column = pa.chunked_array([decoded(c) for _, c in chunks(column)] or [pa.array([], to)])
@@ -98,13 +100,30 @@ def cast(column: Any, to: pa.DataType, where: str, error: type[WindrowError]) ->
     try:
         if pa.types.is_float64(to):
             return _to_float64(column)
-        return column.cast(to)
+        try:
+            return column.cast(to)
+        except pa.ArrowInvalid:
+            return _what_fits(column, to)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as problem:
         raise error(
-            f"{where or 'a column'} of type {column.type} holds a value that does not fit {to}, the type in "
-            f"which it is compared ({problem}): remove such rows or cast the columns to one type that holds "
-            "all their values"
+            f"{where or 'a column'} of type {column.type} cannot be cast to {to}, the type in which it is compared "
+            f"({problem}): cast it before the join"
         ) from problem
+
+
+def _what_fits(column: Any, to: pa.DataType) -> Any:
+    """The column in another type, null where a value does not come back the same, or with another sign."""
+    cut = column.cast(to, safe=False)
+    back = cut.cast(column.type, safe=False)
+    fits = pc.and_(pc.equal(back, column), pc.equal(_negative(cut), _negative(column)))
+    return pc.if_else(fits, cut, pa.scalar(None, to))
+
+
+def _negative(column: Any) -> Any:
+    """Which values lie below zero; days and instants count from 1970."""
+    if pa.types.is_temporal(column.type):
+        column = column.cast(pa.int32() if column.type.bit_width == 32 else pa.int64())
+    return pc.less(column, pa.scalar(0, column.type))
 
 
 def decoded(chunk: Any) -> Any:

@@ -6,7 +6,8 @@ newest, so that there are O(log n) of them and each row is copied O(log n) times
 
     [ 9,000 rows ][ 3,000 ][ 900 ][ 200 ]  <- a push appends here
 
-At most a quarter of what is stored is dead after `tidy`: payload is charged with that quarter on top.
+After `tidy` at most a fifth of what is stored is dead, in rows (or 1,024 rows) and in bytes (or 64 kB): payload is
+charged with a quarter on top.
 """
 
 import numpy as np
@@ -15,7 +16,8 @@ import pyarrow as pa
 from windrow.kernels.rows import live_rows, repoint
 
 DEAD_SHARE = 0.2  # of all stored rows; 1 / (1 - 0.2) = 1.25
-SPARE_ROWS = 1024  # dead rows that are never worth a copy
+SPARE_ROWS = 1024  # dead rows that are not worth a copy, if they are small
+SPARE_BYTES = 1 << 16
 
 
 class Payload:
@@ -43,15 +45,25 @@ class Payload:
         if len(chosen) == 0:
             return
         first = self.rows
-        self.chunks.append((_taken(batch, chosen), slots))
+        self.chunks.append((taken(batch, chosen), slots))
         repoint(block, slots, first)
         while len(self.chunks) > 1 and len(self.chunks[-2][1]) < 2 * len(self.chunks[-1][1]):
             self._merge(block, len(self.chunks) - 2)
 
-    def tidy(self, block: np.ndarray, residents: int) -> None:
-        """Copy everything together when too much is dead."""
+    def hold(self, table: pa.Table, first: int, rows: int) -> None:
+        """Take over the payload of so many residents, which sit in slots from `first` on."""
+        self.chunks = [(table, np.arange(first, first + rows))] if rows else []
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes stored, dead rows included."""
+        return sum(int(columns.nbytes) for columns, _ in self.chunks)
+
+    def tidy(self, block: np.ndarray, residents: int, live_bytes: int) -> None:
+        """Copy everything together when too much is dead, in rows or in bytes."""
         dead = self.rows - residents
-        if dead > max(DEAD_SHARE * self.rows, SPARE_ROWS):
+        many = dead > max(DEAD_SHARE * self.rows, SPARE_ROWS)
+        if many or (dead > 0 and self.nbytes > live_bytes / (1 - DEAD_SHARE) + SPARE_BYTES):
             self._merge(block, 0)
 
     def _merge(self, block: np.ndarray, start: int) -> None:
@@ -62,11 +74,11 @@ class Payload:
         merged = pa.concat_tables([columns for columns, _ in self.chunks[start:]])
         del self.chunks[start:]
         if len(alive):
-            self.chunks.append((_taken(merged, alive), owners[alive]))
+            self.chunks.append((taken(merged, alive), owners[alive]))
             repoint(block, owners[alive], first)
 
 
-def _taken(table: pa.Table, rows: np.ndarray) -> pa.Table:
+def taken(table: pa.Table, rows: np.ndarray) -> pa.Table:
     """A copy of some rows, in one piece, that holds on to nothing else."""
     if table.num_columns == 0:
         return table

@@ -80,7 +80,7 @@ class Plan:
     @property
     def ranked(self) -> bool:
         """Whether the rule keeps priorities."""
-        return self.rule in (at.PROB, at.LIFE, at.LIFE_EXPECTED)
+        return self.rule in (at.PROB, at.LIFE, at.LIFE_EXPECTED, at.GIVEN)
 
     @property
     def drifting(self) -> bool:
@@ -90,7 +90,7 @@ class Plan:
     @property
     def by_row(self) -> bool:
         """Whether each resident is a leaf of its own."""
-        return not self.common_key or self.value is not None
+        return not self.common_key or self.value is not None or self.rule == at.GIVEN
 
     @property
     def counts_rows(self) -> bool:
@@ -157,11 +157,12 @@ class Plan:
     def key_bytes(self) -> int:
         """What the first resident under a key is charged beside itself: the key's record, table places and leaves.
 
-        In split memory every pool is charged in full for the keys that it uses.
+        Tables have at most four places per key. All directories have as many places for keys as the largest one, and
+        all pools as many leaves, so a key is charged in each; in split memory every pool is charged for the keys
+        that it uses.
         """
-        if self.directories == 0:
-            return 0
-        return 8 * (self.key_words() + 3) + (0 if self.by_row else self.widest_pool() * self.leaf_bytes())
+        size = 8 * self.directories * (self.key_words() + 4)
+        return size + (0 if self.by_row else self.pools * self.widest_pool() * self.leaf_bytes())
 
     def most_rows(self) -> int:
         """Residents that the caps can allow."""
@@ -171,6 +172,10 @@ class Plan:
         """Keys that the caps can allow in one directory, with those that only statistics keep."""
         return min(self.most_rows(), sum(self.cap_bytes) // (self.row_bytes() + self.key_bytes())) + self.idle_limit
 
+    def most_blocks(self) -> int:
+        """Blocks that an ordered index of as many residents can have."""
+        return 2 * self.most_rows() // at.FILLED + 1
+
     def widest_pool(self) -> int:
         """The largest number of streams in one pool."""
         return int(np.bincount(self.windows[:, at.POOL - at.REACH]).max())
@@ -178,11 +183,11 @@ class Plan:
     def row_bytes(self) -> int:
         """What every resident is charged beside its payload."""
         size = 8 * self.slot_words()
-        size += 32 * len(self.indexed())  # blocks are at least half full: two places of two words
+        size += -(-16 * (at.BLOCK_WORDS + 1) // at.FILLED) * len(self.indexed())  # all indexes have as many blocks
         if self.rule == at.RAND:
-            size += 8
+            size += 8 * self.pools
         elif self.ranked and self.by_row:
-            size += self.leaf_bytes()
+            size += self.pools * self.leaf_bytes()
         return size
 
     def same_shape(self, other: "Plan") -> bool:

@@ -4,7 +4,7 @@ A driver runs until it is done or something has to be done outside: grow the blo
 Growth is the owner's, so that kernels never allocate what they keep.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -23,17 +23,19 @@ FIRST_OUT = 1 << 14
 
 
 class Full(Exception):
-    """A group of rows does not fit and the plan says fail."""
+    """Rows do not fit and the plan says fail."""
 
 
 class Shard:
     """Residents, indexes, statistics and counters of one shard."""
 
-    def __init__(self, plan: Plan, emit: bool = True) -> None:
+    def __init__(self, plan: Plan, emit: bool = True, words: np.ndarray | None = None) -> None:
+        """An empty shard, or one that takes over a block."""
         self.plan = plan
         self._gone: list[np.ndarray] = []
-        self.hold(block.start(plan, route(plan), emit))
-        upkeep.rebuild(self.words)
+        self.hold(block.start(plan, route(plan), emit) if words is None else words)
+        if words is None:
+            upkeep.rebuild(self.words)
 
     def hold(self, words: np.ndarray) -> None:
         """Take a block as this shard's memory."""
@@ -75,7 +77,9 @@ class Shard:
         elif status == at.GROW_KEYS:
             self.grow(replace(now, keys=_larger(now.keys, more, self.plan.most_keys())))
         elif status == at.GROW_BLOCKS:
-            self.grow(replace(now, blocks=_larger(now.blocks, more + 1, at.HIGH)))
+            used = int(view(self.words, at.INDEXES_AT, len(self.plan.indexed()), at.INDEX_SIZE)[:, at.X_USED].max())
+            more = min(more, used + more // (at.BLOCK // 2) + 1) + 1
+            self.grow(replace(now, blocks=max(_larger(used, more, self.plan.most_blocks()), now.blocks)))
         elif status == at.PRUNE:
             upkeep.forget_rarest(self.words)
         elif status == at.DRAIN:
@@ -119,23 +123,69 @@ class Shard:
 
     def change(self, plan: Plan) -> None:
         """Take over the windows and caps of another plan of the same shape; expire and shed at once."""
-        self.plan = plan
+        before = self.words.copy() if plan.fail_when_full else None
         block.write_windows(self.words, plan)
-        upkeep.reconsider(self.words)
+        if upkeep.reconsider(self.words) == at.FULL:
+            assert before is not None
+            self.hold(before)
+            raise Full
+        self.plan = plan
 
-    def moved_to(self, plan: Plan) -> tuple["Shard", np.ndarray]:
-        """The same residents under a plan with another policy or other pools; and the new slot of each old one."""
+    def moved_to(self, plan: Plan, prepare: Callable[["Shard"], None] | None = None) -> tuple["Shard", np.ndarray]:
+        """The same residents under a plan with another policy or other pools; and the new slot of each old one.
+
+        What statistics have learned moves too, where both plans learn in the same way; what the new one has to know
+        beyond that, `prepare` tells it before the residents come.
+        """
         other = Shard(plan, emit=bool(self.words[at.EMIT]))
-        other.grow(self.capacity)
+        # rows come in order of time, which may leave every block of an ordered index half full
+        blocks = 2 * int(self.stream_counter(at.ROWS).max()) // at.FILLED + 2
+        learned = plan.learning == self.plan.learning and plan.learning.kind != at.STAT_NONE
+        oracle_rows = int(self.words[at.ORACLE_ROWS]) if learned else 0
+        other.grow(replace(self.capacity, blocks=max(self.capacity.blocks, blocks)), oracle_rows)
         other.words[at.KEEP_GONE] = self.words[at.KEEP_GONE]
+        block.carry(self.words, self.plan, other.words, plan, learned)
+        if prepare is not None:
+            prepare(other)
         extra = plan.row_bytes() - self.plan.row_bytes()
-        slots = upkeep.move_residents(self.words, other.words, extra)
-        upkeep.reconsider(other.words)
+        slots = upkeep.move_residents(self.words, other.words, extra, learned)
+        if upkeep.reconsider(other.words) == at.FULL:
+            raise Full
         return other, slots
 
     def stream_counter(self, what: int) -> np.ndarray:
         """A per-stream counter."""
         return view(self.words, at.STREAMS_AT, self.plan.streams, at.STREAM_SIZE)[:, what].copy()
+
+    def stream_bytes(self) -> np.ndarray:
+        """Bytes charged for each stream: its rows, and its part of the pool's keys, in proportion to its rows."""
+        lines = view(self.words, at.STREAMS_AT, self.plan.streams, at.STREAM_SIZE)
+        used = view(self.words, at.POOLS_AT, self.plan.pools, at.POOL_SIZE)[:, at.USED_BYTES]
+        found = lines[:, at.BYTES].copy()
+        for pool, charged in enumerate(used):
+            mine = np.flatnonzero(lines[:, at.POOL] == pool)
+            rows = np.append(0, np.cumsum(lines[mine, at.ROWS]))
+            found[mine] += np.diff((int(charged) - int(found[mine].sum())) * rows // max(int(rows[-1]), 1))
+        return found
+
+    @property
+    def spacious(self) -> bool:
+        """Whether the block could hold several times what it holds."""
+        keys = view(self.words, at.DIRS_AT, self.plan.directories, at.DIR_SIZE)[:, at.KEY_LIVE]
+        blocks = view(self.words, at.INDEXES_AT, len(self.plan.indexed()), at.INDEX_SIZE)[:, at.X_USED]
+        held = (int(self.stream_counter(at.ROWS).sum()), int(keys.max(initial=0)), int(blocks.max(initial=0)))
+        room = (self.capacity.slots, self.capacity.keys, self.capacity.blocks)
+        first = (Capacity.slots, Capacity.keys, Capacity.blocks)
+        return any(n > 4 * max(m, least) for n, m, least in zip(room, held, first, strict=True))
+
+    def may_overflow(self, stream: np.ndarray, cost: np.ndarray) -> bool:
+        """Whether rows of given streams and costs might pass a cap, if each of them stays."""
+        pools = view(self.words, at.POOLS_AT, self.plan.pools, at.POOL_SIZE)
+        mine = self.plan.windows[:, at.POOL - at.REACH][stream]
+        rows = pools[:, at.USED_ROWS] + np.bincount(mine, minlength=len(pools))
+        dearest = cost + self.plan.links * self.plan.key_bytes()
+        size = pools[:, at.USED_BYTES] + np.bincount(mine, weights=dearest, minlength=len(pools))
+        return bool((rows > pools[:, at.CAP_ROWS]).any() or (size > pools[:, at.CAP_BYTES]).any())
 
     @property
     def charged_bytes(self) -> int:

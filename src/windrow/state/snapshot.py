@@ -1,8 +1,8 @@
 """Snapshots: a shard's whole state as bytes, checked when it is read. Never pickle: a checkpoint must not run code.
 
 magic, version   8 + 4 bytes
-header           its length, then JSON: what the parts are, the query, counters
-parts            each its length, then bytes: raw words, or Arrow IPC streams
+header           its length, then JSON: the layout's digest, the query, counters
+parts            each its length, then bytes: Arrow schemas and Arrow IPC streams
 checksum         CRC-32 of everything before it
 """
 
@@ -12,13 +12,12 @@ import zlib
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from windrow.errors import SnapshotError
 
 MAGIC = b"windrow\x00"
-VERSION = 1
+VERSION = 2
 _HEAD = struct.Struct("<8sIQ")
 _LENGTH = struct.Struct("<Q")
 _CHECK = struct.Struct("<I")
@@ -62,33 +61,45 @@ def read(data: bytes) -> Snapshot:
         )
     if zlib.crc32(view[: -_CHECK.size]) != _CHECK.unpack(view[-_CHECK.size :])[0]:
         raise SnapshotError("the snapshot is truncated or was altered: its checksum does not fit")
-    at = _HEAD.size
+    try:
+        return _parts(view, pa.py_buffer(data), length)
+    except (ValueError, struct.error) as error:
+        raise SnapshotError("the snapshot was altered: its parts do not add up") from error
+
+
+def _parts(view: memoryview, buffer: pa.Buffer, length: int) -> Snapshot:
+    """Header and parts, whose lengths must add up to the whole."""
+    at, end = _HEAD.size, len(view) - _CHECK.size
     header = json.loads(bytes(view[at : at + length]))
-    at += length
-    (count,) = _LENGTH.unpack_from(view, at)
-    at += _LENGTH.size
-    buffer, parts = pa.py_buffer(data), []
+    if not isinstance(header, dict):
+        raise ValueError("the header is no mapping")
+    (count,) = _LENGTH.unpack_from(view, at + length)
+    at += length + _LENGTH.size
+    parts = []
     for _ in range(count):
         (size,) = _LENGTH.unpack_from(view, at)
         at += _LENGTH.size
+        if size > end - at:
+            raise ValueError("a part is longer than the rest")
         parts.append(buffer.slice(at, size))
         at += size
+    if at != end:
+        raise ValueError("something is left over")
     return Snapshot(header, parts)
 
 
-def words_of(part: pa.Buffer) -> np.ndarray:
-    """A part as a block of words of its own."""
-    return np.frombuffer(part, np.int64).copy()
-
-
-def table_bytes(table: pa.Table) -> pa.Buffer:
-    """A table as an Arrow IPC stream."""
+def table_bytes(table: pa.Table, codec: str | None = None) -> pa.Buffer:
+    """A table as an Arrow IPC stream, its buffers packed by a codec if one is named."""
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
+    options = pa.ipc.IpcWriteOptions(compression=codec, use_threads=False)
+    with pa.ipc.new_stream(sink, table.schema, options=options) as writer:
         writer.write_table(table)
     return sink.getvalue()
 
 
 def table_of(part: pa.Buffer) -> pa.Table:
-    """The table of an Arrow IPC stream."""
-    return pa.ipc.open_stream(part).read_all()
+    """The table of an Arrow IPC stream, in memory of its own; every value has been looked at."""
+    own = pa.py_buffer(part.to_pybytes())  # unpacked buffers are views of what is read
+    table = pa.ipc.open_stream(own).read_all()
+    table.validate(full=True)
+    return table

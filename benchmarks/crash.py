@@ -1,0 +1,203 @@
+"""Crash: a driver that is killed with SIGKILL again and again, and a run that is not: same output, same archive.
+
+Two streams of files are joined above their budget, into Parquet files (Spark's exactly-once sink), with a checkpoint
+and an archive. One run is left alone. Another is killed at random moments, driver, JVM and all, and started again from
+its checkpoint until it has come to the end. In the end both must have written the same rows (as multisets), and the
+same rows to the same files of the archive.
+"""
+
+import argparse
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from harness import note, save, show, wall
+
+import windrow as wr
+
+FIRST_MTIME = 1_700_000_000
+SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "OFF",
+    "spark.driver.memory": "1g",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.shuffle.partitions": "2",
+}
+
+
+def write_streams(root: Path, files: int, rows: int, seed: int) -> None:
+    """Both streams as files that are there from the start, so that every run cuts them into the same micro-batches."""
+    rng = np.random.default_rng(seed)
+    for side in ("left", "right"):
+        (root / side).mkdir(parents=True)
+        for k in range(files):
+            arrived = np.arange(k * rows, (k + 1) * rows)
+            behind = rng.integers(0, rows // 4, rows)
+            behind[rng.random(rows) < 0.01] += 3 * rows  # too late
+            seconds = np.maximum(arrived - behind, 0)
+            table = pa.table(
+                {
+                    "id": arrived,
+                    "ts": pa.array(seconds * 1_000_000, pa.timestamp("us", tz="UTC")),
+                    "k": (500 * rng.random(rows) ** 2).astype(np.int64),
+                    "text": pa.array([f"{side} {i % 97}" for i in arrived]),
+                }
+            )
+            path = root / side / f"{k:04}.parquet"
+            pq.write_table(table, path)
+            os.utime(path, (FIRST_MTIME + k, FIRST_MTIME + k))
+
+
+def drive(streams: Path, out: Path, rows: int) -> None:
+    """The driver: the join from files to files, from wherever its checkpoint is to the end."""
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.master("local[2]").appName("windrow crash")
+    for name, value in SETTINGS.items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    schema = spark.read.parquet(str(streams / "left")).schema
+    source = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1)
+    left, right = (source.parquet(str(streams / side)) for side in ("left", "right"))
+    matches = wr.join(
+        left, right, on="k", time="ts", within=f"{rows // 4} seconds", lateness=f"{rows // 3} seconds",
+        memory=rows // 3, policy="prob", shards=3, archive=str(out / "archive"),
+    )  # fmt: skip
+    writer = matches.writeStream.format("parquet").option("checkpointLocation", str(out / "checkpoint"))
+    writer.trigger(availableNow=True).start(str(out / "rows")).awaitTermination()
+    # Read by Spark, which knows the files that count from those of attempts that were killed.
+    pq.write_table(spark.read.parquet(str(out / "rows")).toArrow(), out / "result.parquet")
+    spark.stop()
+
+
+def started(streams: Path, out: Path, rows: int) -> subprocess.Popen[bytes]:
+    """A driver in a process group of its own, with its JVM."""
+    path = [str(Path(wr.__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(path)}
+    env.setdefault("PYSPARK_PYTHON", sys.executable)
+    program = [sys.executable, __file__, "--drive", str(streams), str(out), "--rows", str(rows)]
+    with (out / "driver.log").open("ab") as log:
+        return subprocess.Popen(program, env=env, stdout=log, stderr=log, start_new_session=True)
+
+
+def finished(driver: subprocess.Popen[bytes], out: Path) -> None:
+    if driver.wait() != 0:
+        sys.exit(f"the driver failed:\n{(out / 'driver.log').read_text()[-4000:]}")
+
+
+def commits(out: Path) -> int:
+    """Micro-batches that Spark has committed."""
+    folder = out / "checkpoint" / "commits"
+    return sum(name.isdigit() for name in os.listdir(folder)) if folder.exists() else 0
+
+
+def kill_at(driver: subprocess.Popen[bytes], out: Path, batch: int, more: float) -> dict[str, Any]:
+    """Kill a driver a little after a number of micro-batches has been committed; says where it was."""
+    while commits(out) < batch:
+        if driver.poll() is not None:
+            sys.exit(f"the driver ended before it was killed:\n{(out / 'driver.log').read_text()[-4000:]}")
+        time.sleep(0.02)
+    time.sleep(more)
+    os.killpg(driver.pid, signal.SIGKILL)
+    driver.wait()
+    begun = [name for name in os.listdir(out / "checkpoint" / "offsets") if name.isdigit()]
+    return {"committed": commits(out), "begun": len(begun), "seconds_after_commit": more}
+
+
+def disturbed(streams: Path, out: Path, args: argparse.Namespace, batch_seconds: float) -> list[dict[str, Any]]:
+    """Kill the driver at random moments, each in its own part of the streams, then let it come to the end."""
+    chance = random.Random(args.seed)
+    kills = []
+    for k in range(args.kills):
+        note(f"  kill {k + 1}/{args.kills}")
+        low, high = (1 + (args.files - 2) * j // args.kills for j in (k, k + 1))
+        driver = started(streams, out, args.rows)
+        kills.append(kill_at(driver, out, chance.randrange(low, high), chance.random() * batch_seconds))
+    note("  to the end")
+    finished(started(streams, out, args.rows), out)
+    return kills
+
+
+def in_order(table: pa.Table) -> pa.Table:
+    return table.sort_by([(name, "ascending") for name in table.column_names]).combine_chunks()
+
+
+def archive_of(out: Path) -> dict[str, pa.Table]:
+    """The rows of every file of an archive."""
+    files = sorted((out / "archive").glob("*/[!.]*.parquet"))
+    return {str(file.relative_to(out)): in_order(pq.read_table(file)) for file in files}
+
+
+def compared(alone: Path, killed: Path) -> dict[str, Any]:
+    """Both runs have given the same; how much that was."""
+    results = [in_order(pq.read_table(out / "result.parquet")) for out in (alone, killed)]
+    assert results[0].equals(results[1]), f"the output differs: {results[0].num_rows} and {results[1].num_rows} rows"
+    archives = [archive_of(out) for out in (alone, killed)]
+    assert archives[0].keys() == archives[1].keys(), archives[0].keys() ^ archives[1].keys()
+    for name, table in archives[0].items():
+        assert table.equals(archives[1][name]), f"{name} differs"
+    whys = pa.concat_tables([table.select(["windrow_why"]) for table in archives[0].values()])
+    counts = {line["values"]: line["counts"] for line in whys["windrow_why"].value_counts().to_pylist()}
+    assert counts.get("shed", 0) > 0 and counts.get("late", 0) > 0, f"nothing was lost: {counts}"
+    written = [len(list((out / "rows").glob("*.parquet"))) for out in (alone, killed)]
+    return {
+        "matches": results[0].num_rows,
+        "archive_files": len(archives[0]),
+        **{f"archived_{why}": n for why, n in sorted(counts.items())},
+        "output_files_alone": written[0],
+        "output_files_killed": written[1],
+        "unfinished_archive_files": len(list((killed / "archive").glob("*/.*.tmp"))),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--files", type=int, default=24, help="of each stream; one of each is a micro-batch")
+    parser.add_argument("--rows", type=int, default=1_000, help="in a file")
+    parser.add_argument("--kills", type=int, default=5)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--drive", nargs=2, metavar=("STREAMS", "OUT"), help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.drive:
+        drive(Path(args.drive[0]), Path(args.drive[1]), args.rows)
+        return
+    root = Path(tempfile.mkdtemp(prefix="windrow-crash-"))
+    try:
+        write_streams(root / "streams", args.files, args.rows, args.seed)
+        alone, killed = root / "alone", root / "killed"
+        alone.mkdir()
+        killed.mkdir()
+        note("  undisturbed")
+        begun = wall()
+        finished(started(root / "streams", alone, args.rows), alone)
+        seconds = wall() - begun
+        kills = disturbed(root / "streams", killed, args, seconds / args.files)
+        figures = {"rows": 2 * args.files * args.rows, "batches": commits(alone), **compared(alone, killed)}
+        figures |= {"seconds_alone": seconds, "seconds_killed": wall() - begun - seconds}
+    finally:
+        shutil.rmtree(root, ignore_errors=True)
+    note("")
+    show(f"{len(kills)} times killed: same output, same archive", ("figure", "value"), figures.items())
+    show(
+        "killed when so many micro-batches were",
+        ("kill", "committed", "begun", "seconds later"),
+        [(str(k + 1), *kill.values()) for k, kill in enumerate(kills)],
+    )
+    save("crash", {**figures, "kills": kills})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,445 @@
+"""Live things in and out of a block: what a snapshot keeps is read here, and everything else is built again from it.
+
+Out, residents come stream by stream, each stream in the order of its age list; a directory's keys come in the order in
+which these residents name them first, then the keys that only statistics keep, by code. In, slots and keys are numbered
+in that same order, so that every list is linked by appending. One pass over the residents each; no number of a slot
+or a key is ever stored.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from windrow.kernels import directory, tournament
+from windrow.kernels.chains import key_of, link_at, slot_at, stream_at
+from windrow.kernels.directory import key_at
+from windrow.kernels.estimate import start_key
+from windrow.kernels.jit import entry, inline
+from windrow.kernels.layout import (
+    ARRIVED,
+    B_COUNT,
+    B_NUMBER,
+    B_SLOT,
+    BASE,
+    CODE,
+    COST,
+    COUNT,
+    DENSE_AT,
+    DIR_SIZE,
+    FILLED,
+    HEAD,
+    HINT,
+    KEY,
+    KEY_BYTES,
+    KEY_IDLE,
+    KEY_TOP,
+    LAST_ROWS,
+    LINK_NEWER,
+    LINK_OLDER,
+    LOW,
+    NEWER,
+    NEWEST,
+    NONE,
+    OLDER,
+    OLDEST,
+    PER_STREAM,
+    PLACE_OFF,
+    POOL,
+    POOL_SIZE,
+    ROW,
+    ROWS,
+    SCORE_OFF,
+    SLOT_CAP,
+    STAT_ORACLE,
+    STREAM_BITS,
+    TAIL,
+    TIME,
+    TOP,
+    TURN,
+    USED_ROWS,
+)
+from windrow.kernels.memory import Memory, memory_of
+from windrow.kernels.ordered import block_at, used_at
+from windrow.kernels.retain import charge, is_idle, unused
+from windrow.kernels.score import clock, group_leaf, group_score, set_leaf, stream_of
+
+TOGETHER = 256  # rows whose keys are looked up before the first of them is linked
+
+
+class Residents(NamedTuple):
+    """One stream's residents by column, oldest first; codes and numbers are [column, resident]."""
+
+    time: Any
+    seq: Any
+    cost: Any
+    codes: Any
+    numbers: Any
+
+
+# ------------------------------------------------------------------------------------------------ out
+
+
+@entry
+def by_age(block: Any) -> Any:
+    """The slots of all residents, stream by stream, oldest first."""
+    m = memory_of(block)
+    rows = 0
+    for stream in range(m.streams):
+        rows += m.w[stream_at(m, stream) + ROWS]
+    found = np.empty(rows, np.int64)
+    if not by_arrival(m, found):
+        walk_ages(m, found)
+    return found
+
+
+@inline
+def walk_ages(m: Memory, found: Any) -> None:
+    """Follow the age lists: each step waits for the one before it."""
+    n = 0
+    for stream in range(m.streams):
+        slot = m.w[stream_at(m, stream) + OLDEST]
+        while slot >= 0:
+            found[n] = slot
+            n += 1
+            slot = m.w[slot_at(m, slot) + NEWER]
+
+
+@inline
+def by_arrival(m: Memory, found: Any) -> bool:
+    """The same without a list, some times faster: False where rows came out of order, or too few of many are left."""
+    low, high = 9223372036854775807, -1
+    for slot in range(m.w[TOP]):
+        if m.w[slot_at(m, slot) + ROW] != NONE:
+            low = min(low, m.w[slot_at(m, slot) + ARRIVED])
+            high = max(high, m.w[slot_at(m, slot) + ARRIVED])
+    if high - low >= 8 * found.shape[0]:
+        return False
+    slots = np.full(max(high - low + 1, 0), -1, np.int32)
+    for slot in range(m.w[TOP]):
+        if m.w[slot_at(m, slot) + ROW] != NONE:
+            slots[m.w[slot_at(m, slot) + ARRIVED] - low] = slot
+    place, last = np.zeros(m.streams, np.int64), np.full(m.streams, LOW, np.int64)
+    for stream in range(1, m.streams):
+        place[stream] = place[stream - 1] + m.w[stream_at(m, stream - 1) + ROWS]
+    for k in range(slots.shape[0]):
+        if slots[k] < 0:
+            continue
+        stream, time = stream_of(m, slots[k]), m.w[slot_at(m, slots[k]) + TIME]
+        if time < last[stream] and m.w[stream_at(m, stream) + LAST_ROWS] == 0:
+            return False
+        last[stream] = time
+        found[place[stream]] = slots[k]
+        place[stream] += 1
+    return True
+
+
+@entry
+def read_slots(block: Any, slots: Any, fields: Any) -> Any:
+    """Some words of some slots, [field, slot]."""
+    m = memory_of(block)
+    found = np.empty((fields.shape[0], slots.shape[0]), np.int64)
+    for k in range(slots.shape[0]):
+        at = slot_at(m, slots[k])
+        for f in range(fields.shape[0]):
+            found[f, k] = m.w[at + fields[f]]
+    return found
+
+
+@entry
+def read_codes(block: Any, slots: Any, d: int, link: int) -> Any:
+    """The codes of slots in a directory."""
+    m = memory_of(block)
+    found = np.empty(slots.shape[0], np.int64)
+    for k in range(slots.shape[0]):
+        found[k] = m.w[key_at(m, d, key_of(m, slots[k], link)) + CODE]
+    return found
+
+
+@entry
+def keys_in_use(block: Any, slots: Any, d: int, links: Any) -> Any:
+    """A directory's keys in the order in which the slots name them first; `links` is each stream's link, or NONE."""
+    m = memory_of(block)
+    top = m.w[m.dirs_at + d * DIR_SIZE + KEY_TOP]
+    seen, found, n = np.zeros(top, np.bool_), np.empty(top, np.int64), 0
+    for k in range(slots.shape[0]):
+        link = links[stream_of(m, slots[k])]
+        if link < 0:
+            continue
+        key = key_of(m, slots[k], link)
+        if not seen[key]:
+            seen[key] = True
+            found[n] = key
+            n += 1
+    return found[:n].copy()
+
+
+@entry
+def keys_idle(block: Any, d: int) -> Any:
+    """A directory's keys without residents."""
+    m = memory_of(block)
+    top, n = m.w[m.dirs_at + d * DIR_SIZE + KEY_TOP], 0
+    found = np.empty(top, np.int64)
+    for key in range(top):
+        if m.w[key_at(m, d, key) + COUNT] != NONE and is_idle(m, d, key):
+            found[n] = key
+            n += 1
+    return found[:n].copy()
+
+
+@entry
+def read_keys(block: Any, d: int, keys: Any, word: int) -> Any:
+    """One word of each of some keys' records."""
+    m = memory_of(block)
+    found = np.empty(keys.shape[0], np.int64)
+    for k in range(keys.shape[0]):
+        found[k] = m.w[key_at(m, d, keys[k]) + word]
+    return found
+
+
+@entry
+def read_row_leaves(block: Any, slots: Any, word: int) -> Any:
+    """One word of the leaf of each of some residents."""
+    m = memory_of(block)
+    found = np.empty(slots.shape[0], np.int64)
+    for k in range(slots.shape[0]):
+        pool = m.w[stream_at(m, stream_of(m, slots[k])) + POOL]
+        found[k] = m.w[tournament.leaf_at(m, pool, slots[k]) + word]
+    return found
+
+
+@entry
+def read_key_leaves(block: Any, keys: Any, word: int) -> Any:
+    """One word of the leaves of keys, one key's streams after another where it has residents."""
+    m = memory_of(block)
+    found, n = np.empty(keys.shape[0] * m.streams, np.int64), 0
+    for k in range(keys.shape[0]):
+        for stream in range(m.streams):
+            if m.w[key_at(m, 0, keys[k]) + PER_STREAM * stream + COUNT] > 0:
+                pool = m.w[stream_at(m, stream) + POOL]
+                found[n] = m.w[tournament.leaf_at(m, pool, group_leaf(m, keys[k], stream)) + word]
+                n += 1
+    return found[:n].copy()
+
+
+# ------------------------------------------------------------------------------------------------- in
+
+
+@entry
+def clear_tables(block: Any) -> None:
+    """Empty the directories' tables."""
+    m = memory_of(block)
+    for d in range(m.dirs):
+        directory.refill(m.w, d)
+
+
+@inline
+def known_key(m: Memory, d: int, code: int) -> int:
+    """The key number of a code, new if need be, or NONE when there is no room for it."""
+    key = directory.find(m, d, code)
+    if key < 0:
+        if m.w[m.dirs_at + d * DIR_SIZE + KEY_TOP] >= m.key_cap:
+            return NONE
+        key = directory.add(m, d, code)
+        if m.statistic == STAT_ORACLE:
+            start_key(m, d, key, code)
+    return key
+
+
+@inline
+def append(m: Memory, record: int, stream: int, slot: int, link: int) -> None:
+    """Put a slot at the newest end of the chain of its key."""
+    mine, at = record + PER_STREAM * stream, link_at(m, slot, link)
+    left = m.w[mine + TAIL]
+    m.w[at + LINK_OLDER] = left
+    m.w[at + LINK_NEWER] = NONE
+    if left < 0:
+        m.w[mine + HEAD] = slot
+    else:
+        m.w[link_at(m, left, link) + LINK_NEWER] = slot
+    m.w[mine + TAIL] = slot
+    m.w[mine + COUNT] += 1
+
+
+@inline
+def open_keys(m: Memory, stream: int, codes: Any, start: int, end: int, keys: Any) -> bool:
+    """The keys of some rows, looked up one after the other so that cache misses overlap; False if they do not fit."""
+    for link in range(m.links):
+        d = m.w[m.classes_at + stream * m.links + link]
+        if d < 0:
+            continue
+        for k in range(start, end):
+            keys[link, k - start] = directory.find(m, d, codes[link, k])
+        for k in range(start, end):
+            if keys[link, k - start] < 0:
+                keys[link, k - start] = known_key(m, d, codes[link, k])
+                if keys[link, k - start] < 0:
+                    return False
+    return True
+
+
+@inline
+def link_keys(m: Memory, stream: int, slot: int, keys: Any, k: int) -> int:
+    """Put a slot into the chains of its keys; how many of them were unused."""
+    opened = 0
+    for link in range(m.links):
+        d = m.w[m.classes_at + stream * m.links + link]
+        if d >= 0:
+            key = keys[link, k]
+            opened += unused(m, d, key, stream)
+            m.w[link_at(m, slot, link) + KEY] = key
+            append(m, key_at(m, d, key), stream, slot, link)
+    return opened
+
+
+@entry
+def add_residents(block: Any, stream: int, rows: Residents) -> bool:
+    """Put a stream's residents into the next slots, oldest first; False when their keys do not fit."""
+    m = memory_of(block)
+    first, n, cost, opened = m.w[TOP], rows.time.shape[0], 0, 0
+    keys = np.empty((m.links, TOGETHER), np.int64)
+    for start in range(0, n, TOGETHER):
+        end = min(start + TOGETHER, n)
+        if not open_keys(m, stream, rows.codes, start, end, keys):
+            return False
+        for k in range(start, end):
+            slot = first + k
+            at = slot_at(m, slot)
+            m.w[at + TIME], m.w[at + ARRIVED], m.w[at + ROW] = rows.time[k], rows.seq[k], k
+            m.w[at + COST] = (rows.cost[k] << STREAM_BITS) | stream
+            m.w[at + OLDER] = slot - 1 if k > 0 else NONE
+            m.w[at + NEWER] = slot + 1 if k + 1 < n else NONE
+            cost += rows.cost[k]
+            for column in range(m.vals):
+                m.w[at + m.vals_off + column] = rows.numbers[column, k]
+            opened += link_keys(m, stream, slot, keys, k - start)
+    if n > 0:
+        mine = stream_at(m, stream)
+        m.w[mine + OLDEST], m.w[mine + NEWEST], m.w[mine + HINT] = first, first + n - 1, first + n - 1
+    m.w[TOP] = first + n
+    charge(m, stream, n, cost, opened * m.w[KEY_BYTES])
+    return True
+
+
+@entry
+def write_slots(block: Any, first: int, field: int, values: Any) -> None:
+    """One word of successive slots."""
+    m = memory_of(block)
+    for k in range(values.shape[0]):
+        m.w[slot_at(m, first + k) + field] = values[k]
+
+
+@entry
+def add_idle(block: Any, d: int, codes: Any) -> bool:
+    """Add keys without residents; False when one is there already or does not fit."""
+    m = memory_of(block)
+    for k in range(codes.shape[0]):
+        before = m.w[m.dirs_at + d * DIR_SIZE + KEY_TOP]
+        if known_key(m, d, codes[k]) != before:
+            return False
+    m.w[m.dirs_at + d * DIR_SIZE + KEY_IDLE] += codes.shape[0]
+    return True
+
+
+@entry
+def write_keys(block: Any, d: int, word: int, values: Any) -> None:
+    """One word of the record of every key, by number."""
+    m = memory_of(block)
+    for key in range(values.shape[0]):
+        m.w[key_at(m, d, key) + word] = values[key]
+
+
+@entry
+def write_dense(block: Any, pool: int, slots: Any) -> None:
+    """A pool's dense list."""
+    m = memory_of(block)
+    for place in range(slots.shape[0]):
+        m.w[slot_at(m, slots[place]) + m.w[PLACE_OFF]] = place
+        m.w[m.w[DENSE_AT] + pool * m.w[SLOT_CAP] + place] = slots[place]
+
+
+@entry
+def read_dense(block: Any, pool: int) -> Any:
+    """The slots of a pool's dense list."""
+    m = memory_of(block)
+    first, n = m.w[DENSE_AT] + pool * m.w[SLOT_CAP], m.w[m.pools_at + pool * POOL_SIZE + USED_ROWS]
+    found = np.empty(n, np.int64)
+    for place in range(n):
+        found[place] = m.w[first + place]
+    return found
+
+
+@entry
+def load_index(block: Any, ix: int, numbers: Any, slots: Any) -> None:
+    """Fill an empty ordered index with sorted pairs."""
+    m = memory_of(block)
+    m.w[used_at(m, ix)] = (slots.shape[0] + FILLED - 1) // FILLED
+    for k in range(slots.shape[0]):
+        at, here = block_at(m, ix, k // FILLED), k % FILLED
+        m.w[at + B_NUMBER + here] = numbers[k]
+        m.w[at + B_SLOT + here] = slots[k]
+        m.w[at + B_COUNT] = here + 1
+
+
+@inline
+def restore_leaf(m: Memory, at: int, slot: int, score: float, base: Any, turn: Any, k: int) -> None:
+    """Write a leaf; where its line was kept, as it was."""
+    set_leaf(m, at, slot, score)
+    if base.shape[0] > 0:
+        m.x[at + BASE] = base[k]
+    if turn.shape[0] > 0:
+        m.x[at + TURN] = turn[k]
+
+
+@entry
+def write_row_leaves(block: Any, base: Any, turn: Any) -> None:
+    """Write the leaf of every resident from its score; base and turn hold a word for each slot, or nothing."""
+    m = memory_of(block)
+    for slot in range(m.w[TOP]):
+        pool = m.w[stream_at(m, stream_of(m, slot)) + POOL]
+        score = m.x[slot_at(m, slot) + m.w[SCORE_OFF]]
+        restore_leaf(m, tournament.leaf_at(m, pool, slot), slot, score, base, turn, slot)
+
+
+@entry
+def write_key_leaves(block: Any, base: Any, turn: Any) -> int:
+    """Write the leaves of keys, one key's streams after another; how many, or NONE when kept lines are missing."""
+    m = memory_of(block)
+    n, kept = 0, max(base.shape[0], turn.shape[0])
+    for key in range(m.w[m.dirs_at + KEY_TOP]):
+        for stream in range(m.streams):
+            head = m.w[key_at(m, 0, key) + PER_STREAM * stream + HEAD]
+            if head < 0:
+                continue
+            if kept > 0 and n >= kept:
+                return NONE
+            at = tournament.leaf_at(m, m.w[stream_at(m, stream) + POOL], group_leaf(m, key, stream))
+            restore_leaf(m, at, head, group_score(m, key, stream), base, turn, n)
+            n += 1
+    return n
+
+
+@entry
+def decide(block: Any) -> None:
+    """Decide every node of the tournaments."""
+    m = memory_of(block)
+    for pool in range(m.pools):
+        tournament.rebuild(m.w, pool, clock(m))
+
+
+# ---------------------------------------------------------------------------------------------- codes
+
+
+_UNMIX_1 = np.uint64(0x96DE1B173F119089)  # the inverses of mix64's multipliers, modulo 2**64
+_UNMIX_2 = np.uint64(0x319642B2D24D8EC3)
+
+
+@entry
+def unmix_words(words: Any, out: Any) -> None:
+    """The inverse of hashing.mix_words: from exact codes back to values, which are narrower than codes."""
+    for i in range(words.size):
+        word = words[i]
+        word = word ^ (word >> np.uint64(31)) ^ (word >> np.uint64(62))
+        word = word * _UNMIX_2
+        word = word ^ (word >> np.uint64(27)) ^ (word >> np.uint64(54))
+        word = word * _UNMIX_1
+        out[i] = word ^ (word >> np.uint64(30)) ^ (word >> np.uint64(60))

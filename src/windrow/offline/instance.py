@@ -1,0 +1,274 @@
+"""An instance: what the optimum is asked of. When each row comes, how long it may stay of use, and who it would match.
+
+Time is counted in instants, the different times at which rows come. Rows that are held from an instant to the next take
+one place of their pool in the gap between the two. A row that comes at instant a and is of use until instant l can be
+held over the gaps a, ..., l - 1; if it is held up to an instant, it has had all its matches until then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from windrow.engine import Engine
+from windrow.engine.bind import Binding, bind
+from windrow.engine.intake import as_table, plain_schema
+from windrow.engine.prepare import Rows, rows_of, tables
+from windrow.errors import InputError, MemoryTooSmall, SpecError
+from windrow.feed import feed
+from windrow.kernels import layout as at
+from windrow.spec import Memory, Query
+from windrow.state.coding import duration_in_units
+
+ROW = "windrow_row"
+
+Changes = Sequence[tuple[Any, Any]]
+"""(time, new value) in order of time."""
+
+
+@dataclass(frozen=True)
+class Instance:
+    """Rows that may match, in the order in which they come (instant, then stream, then position).
+
+    `events` are the matches of held rows: row x, held until the instant of event e, gains `gain[e]`. Where rows of one
+    stream and key are all alike (`key` is given), they stand for all rows of the key that are alive.
+    """
+
+    ticks: np.ndarray  # of every instant
+    stream: np.ndarray
+    position: np.ndarray  # of each row in its stream's table
+    instant: np.ndarray
+    last: np.ndarray  # the last instant at which the row can match
+    pool: np.ndarray
+    places: np.ndarray  # [pool, gap]: rows that may be held over it
+    key: np.ndarray | None
+    at_once: float  # gained by rows that come together, whatever is held
+    counted_from: int  # the first instant whose matches count
+    event_row: np.ndarray
+    event_instant: np.ndarray
+    gain: np.ndarray
+
+    @property
+    def rows(self) -> int:
+        """How many rows may be held."""
+        return len(self.instant)
+
+    @property
+    def gaps(self) -> int:
+        """How many gaps there are between instants."""
+        return max(len(self.ticks) - 1, 0)
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked: a query over whole tables, and what changes while they run."""
+
+    query: Query
+    tables: Mapping[str, Any]
+    memory: Any
+    memory_changes: Changes = ()
+    window_changes: Mapping[str, Changes] | None = None
+    warm_up: Any = 0
+    value: Callable[[pa.Table], Any] | None = None
+
+
+def instance_of(question: Question) -> Instance:
+    """The instance of a question."""
+    query = question.query.with_(memory=None)
+    _check(query)
+    given = {name: as_table(question.tables[name], name) for name in query.names}
+    binding = bind(query, {name: plain_schema(table.schema) for name, table in given.items()})
+    rows = [rows_of(binding, s, t, at.LOW, 0) for s, t in enumerate(tables(binding, given))]
+    merged = _is_alike(question, binding)
+    parts = [np.flatnonzero(r.keep) for r in rows]
+    stream = np.repeat(np.arange(len(rows)), [len(p) for p in parts])
+    position = np.concatenate(parts)
+    time = np.concatenate([r.time[p] for r, p in zip(rows, parts, strict=True)])
+    every = np.unique(np.concatenate([r.time[r.counted] for r in rows])) if len(time) else np.zeros(0, np.int64)
+    order = np.lexsort((position, stream, time))
+    stream, position, time = stream[order], position[order], time[order]
+    instant = np.searchsorted(every, time)
+    last = _last(question, binding, every, stream, time, instant)
+    places, pools = _places(question, binding, every)
+    base = {
+        "ticks": every, "stream": stream, "position": position, "instant": instant, "last": last,
+        "pool": pools[stream] if len(stream) else stream, "places": places,
+        "counted_from": _counted_from(question, binding, every),
+    }  # fmt: skip
+    if merged:
+        codes = np.concatenate([r.codes[0][p] for r, p in zip(rows, parts, strict=True)])[order]
+        return _alike(base, codes, _near(binding))
+    return _by_pairs(base, question, given, binding, rows)
+
+
+def _check(query: Query) -> None:
+    if len(query.streams) != 2:
+        raise SpecError(
+            f"the optimum is known for two streams, and the query has {len(query.streams)}: see windrow.bound for more"
+        )
+    if query.order != "time":
+        raise SpecError("the optimum takes rows in order of time: order='time'")
+
+
+def _is_alike(question: Question, binding: Binding) -> bool:
+    """Whether rows of one key are worth the same to everybody, so that only their number matters."""
+    plan = binding.plan
+    timed = all(stream.window.kind != "rows" for stream in binding.query.streams)
+    return plan.is_pair and question.value is None and binding.query.value is None and timed
+
+
+def _near(binding: Binding) -> bool:
+    """Whether rows that come together match."""
+    return bool(binding.plan.windows[:, at.NEAR - at.REACH].any())
+
+
+def _last(
+    question: Question, binding: Binding, ticks: np.ndarray, stream: np.ndarray, time: np.ndarray, instant: np.ndarray
+) -> np.ndarray:
+    """The last instant at which each row is inside its window, windows changing as asked."""
+    last = instant.copy()
+    for s, name in enumerate(binding.query.names):
+        mine = stream == s
+        words = binding.plan.windows[s]
+        reach = np.full(len(ticks), words[0], np.int64)
+        for when, window in (question.window_changes or {}).get(name, ()):
+            changed = bind(binding.query.with_window(name, window), binding.schemas).plan.windows[s]
+            reach[ticks >= _tick(when, binding, "a change of window")] = changed[0]
+        floor = np.maximum.accumulate(ticks - np.minimum(reach, at.HIGH)) if len(ticks) else ticks
+        found = np.searchsorted(floor, time[mine], side="right") - 1
+        since = words[at.SINCE - at.REACH]
+        last[mine] = np.where(time[mine] < since, instant[mine], np.maximum(found, instant[mine]))
+    return last
+
+
+def _tick(when: Any, binding: Binding, what: str) -> int:
+    """A moment as the engine counts time."""
+    if isinstance(when, (int, np.integer)) and not isinstance(when, bool):
+        return int(when)
+    if isinstance(when, str):
+        scalar = pa.scalar(when).cast(binding.domain.arrow_type)
+        return int(scalar.value)
+    raise InputError(f"{what}: give a time as an ISO text or a whole number, got {when!r}")
+
+
+def _counted_from(question: Question, binding: Binding, ticks: np.ndarray) -> int:
+    """The first instant after the warm-up, which is a duration from the first."""
+    from windrow.spec.durations import parse_duration
+
+    if not len(ticks):
+        return 0
+    length = parse_duration(question.warm_up, "warm_up")
+    units = duration_in_units(length.amount, length.unit, binding.domain, "warm_up")
+    return int(np.searchsorted(ticks, ticks[0] + int(units)))
+
+
+def _places(question: Question, binding: Binding, ticks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """[pool, gap]: places, and the pool of each stream."""
+    gaps = max(len(ticks) - 1, 0)
+    names = binding.query.names
+    steps = [(None, question.memory), *question.memory_changes]
+    found: np.ndarray | None = None
+    for when, limit in steps:
+        memory = Memory.of(limit) if not isinstance(limit, int) or limit > 0 else limit
+        rows = _rows(memory, names)
+        if found is None:
+            found = np.zeros((len(rows), gaps), np.int64)
+        if len(rows) != len(found):
+            raise SpecError("memory cannot change between shared and split while the streams run")
+        start = 0 if when is None else int(np.searchsorted(ticks, _tick(when, binding, "a change of memory")))
+        found[:, start:] = np.array(rows)[:, None]
+    assert found is not None
+    pools = np.arange(len(names)) if len(found) > 1 else np.zeros(len(names), np.int64)
+    return found, pools
+
+
+def _rows(memory: Any, names: Sequence[str]) -> list[int]:
+    """Places per pool."""
+    if isinstance(memory, int):
+        if memory < 0:
+            raise MemoryTooSmall(f"memory cannot be negative, got {memory} rows")
+        return [memory]
+    if memory is None or memory.rows is None:
+        raise SpecError(f"the optimum counts memory in rows, got {memory}: give a number of rows")
+    portions = memory.portions(names) or (1.0,)
+    return [int(memory.rows * p + 1e-9) for p in portions]
+
+
+def _alike(base: dict[str, Any], codes: np.ndarray, near: bool) -> Instance:
+    """Rows of one key are alike: events are the arrivals of the other stream's rows of the key."""
+    _, key = np.unique(codes, return_inverse=True)
+    together = 0.0
+    if near and len(key):
+        counted = base["instant"] >= base["counted_from"]
+        both = [key[(base["stream"] == s) & counted] * np.int64(len(base["ticks"])) for s in (0, 1)]
+        ids = [b + base["instant"][(base["stream"] == s) & counted] for s, b in enumerate(both)]
+        (left, n), (right, k) = (np.unique(i, return_counts=True) for i in ids)
+        _, i, j = np.intersect1d(left, right, assume_unique=True, return_indices=True)
+        together = float((n[i] * k[j]).sum())
+    none = np.zeros(0, np.int64)
+    return Instance(
+        **base, key=key, at_once=together, event_row=none, event_instant=none, gain=np.zeros(0)
+    )
+
+
+def _by_pairs(
+    base: dict[str, Any], question: Question, given: dict[str, pa.Table], binding: Binding, rows: list[Rows]
+) -> Instance:
+    """Every pair of the exact join is an event of the row that comes first."""
+    pairs = _exact_pairs(question, given)
+    gain = _gains(question, given, pairs, rows)
+    place = [np.full(given[name].num_rows, -1, np.int64) for name in binding.query.names]
+    for s in range(2):
+        mine = base["stream"] == s
+        place[s][base["position"][mine]] = np.flatnonzero(mine)
+    left, right = place[0][pairs[0]], place[1][pairs[1]]
+    early, late = np.minimum(left, right), np.maximum(left, right)
+    instant = base["instant"]
+    alive = instant[late] <= base["last"][early]
+    counted = instant[late] >= base["counted_from"]
+    together = instant[early] == instant[late]
+    kept = alive & ~together
+    row, when, worth = early[kept], instant[late][kept], np.where(counted, gain, 0.0)[kept]
+    order = np.lexsort((when, row))
+    return Instance(
+        **base, key=None, at_once=float(gain[together & counted].sum()), event_row=row[order],
+        event_instant=when[order], gain=worth[order],
+    )  # fmt: skip
+
+
+def _exact_pairs(question: Question, given: dict[str, pa.Table]) -> np.ndarray:
+    """All pairs of the exact join, [side, pair] as positions; with windows that change, of the largest."""
+    query = question.query
+    names = query.names
+    numbered = {n: t.append_column(ROW, pa.array(np.arange(t.num_rows))) for n, t in given.items()}
+    wide = query.with_(memory=None, select={n: f"{n}.{ROW}" for n in names}, value=None)
+    for name, changes in (question.window_changes or {}).items():
+        for _, window in changes:
+            sizes = [wide.stream(name).window, wide.with_window(name, window).stream(name).window]
+            wide = wide.with_window(name, max(sizes, key=_size))
+    engine = Engine(wide, {n: t.schema for n, t in numbered.items()})
+    found = [engine.push(batch) for batch in feed(wide, numbered)]
+    return np.stack([np.concatenate([t[n].to_numpy() for t in found if t is not None]) for n in names])
+
+
+def _size(window: Any) -> float:
+    return float(getattr(window.size, "amount", window.size if window.size is not None else np.inf))
+
+
+def _gains(question: Question, given: dict[str, pa.Table], pairs: np.ndarray, rows: list[Rows]) -> np.ndarray:
+    """What each pair is worth."""
+    if question.value is not None:
+        sides = {n: given[n].take(pa.array(p)) for n, p in zip(question.query.names, pairs, strict=True)}
+        columns = {f"{n}.{c}": t[c] for n, t in sides.items() for c in t.column_names}
+        found = np.asarray(question.value(pa.table(columns)), np.float64)
+        if found.shape != (pairs.shape[1],) or not np.isfinite(found).all():
+            raise InputError("value must give one finite number for every pair")
+        return found
+    if question.query.value is not None:
+        a, b = (rows[s].gain[pairs[s]] for s in range(2))
+        return a + b if question.query.value.combine == "sum" else a * b
+    return np.ones(pairs.shape[1])

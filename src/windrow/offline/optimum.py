@@ -1,0 +1,129 @@
+"""`windrow.optimum`: the largest result that any choice of what to hold could have given, and such a choice."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from windrow.errors import SpecError
+from windrow.offline.bracket import bracket
+from windrow.offline.flow import solve
+from windrow.offline.graph import chains_of_keys, chains_of_rows, network
+from windrow.offline.instance import Changes, Instance, Question, instance_of
+from windrow.offline.schedule import fits, gain_of, until_of_keys, until_of_rows
+from windrow.record import one_of
+from windrow.spec import DurationLike, WindowLike, pair_query
+
+MANY_ROWS = 50_000  # of both streams: above that, the bracket is given
+FINEST = 1e-6  # of the largest gain: where gains are no whole numbers, they are counted in such units
+
+
+@dataclass(frozen=True)
+class Optimum:
+    """The best that memory allows.
+
+    `value` is what the schedule gains: matches, or their worth. `bound` is what no schedule can pass; where both are
+    the same, the schedule is optimal. `exact` is what unlimited memory gives.
+    """
+
+    value: float
+    bound: float
+    exact: float
+    instance: Instance
+    until: np.ndarray
+
+    @property
+    def gap(self) -> float:
+        """How far the schedule may be from the best possible, as a share of it."""
+        return (self.bound - self.value) / self.bound if self.bound > 0 else 0.0
+
+    def schedule(self, stream: int, rows: int) -> np.ndarray:
+        """For each of the rows of a stream's table, the instant until which it is held, counted from 0.
+
+        As a column of the table it is what policy `Given` needs to follow the schedule.
+        """
+        found = np.zeros(rows, np.int64)
+        mine = self.instance.stream == stream
+        found[self.instance.position[mine]] = self.until[mine]
+        return found
+
+
+def optimum(
+    left: Any,
+    right: Any,
+    on: Any,
+    time: str | Mapping[str, str] | None = None,
+    within: WindowLike | Mapping[str, WindowLike] | None = None,
+    memory: Any = None,
+    *,
+    memory_changes: Changes = (),
+    window_changes: Mapping[str, Changes] | None = None,
+    warm_up: DurationLike = 0,
+    value: Any = None,
+    where: Any = None,
+    method: Literal["auto", "exact", "bracket"] = "auto",
+) -> Optimum:
+    """The optimum of a join of two tables, given as for `windrow.join`.
+
+    Parameters:
+        memory: rows that may be held from one instant to the next; split between the streams with
+            `Memory(rows, split=True)`, shared otherwise.
+        memory_changes: (time, memory) from when on the memory is another.
+        window_changes: by side, (time, window) from when on its window is another.
+        warm_up: a duration from the first row; matches in it do not count.
+        value: what a match is worth: a `Value`, or a function of a table of all pairs (columns "left.x", "right.y")
+            that gives one number for each.
+        method: "exact" solves for the optimum itself; "bracket" gives a schedule and a bound that no schedule can
+            pass, for equality joins of any length; "auto" takes the bracket where there are many rows.
+    """
+    called = value if callable(value) else None
+    query = pair_query(on, time, within, where=where, value=None if called else value)
+    sides = {"left": left, "right": right}
+    return optimum_of(Question(query, sides, memory, memory_changes, window_changes, warm_up, called), method)
+
+
+def optimum_of(question: Question, method: Literal["auto", "exact", "bracket"] = "auto") -> Optimum:
+    """The optimum of a question, solved exactly or bracketed."""
+    if question.memory is None:
+        raise SpecError("the optimum needs memory=: without a limit the exact join is the best")
+    one_of(method, ("auto", "exact", "bracket"), "method")
+    instance = instance_of(question)
+    if method == "bracket" and instance.key is None:
+        raise SpecError("a bracket needs an equality join, time windows and matches of equal worth: use method='exact'")
+    if instance.key is not None and (method == "bracket" or (method == "auto" and instance.rows > MANY_ROWS)):
+        bound, value, until = bracket(instance)
+        return Optimum(value, bound, exact_gain(instance), instance, until)
+    until = instance.instant.copy()
+    for pool in range(instance.places.shape[0]):
+        rows, held = _solved(instance, pool)
+        until[rows] = held
+    value = gain_of(instance, until)
+    assert fits(instance, until), "a schedule from a flow fits the memory"
+    return Optimum(value, value, exact_gain(instance), instance, until)
+
+
+def exact_gain(instance: Instance) -> float:
+    """What unlimited memory gains."""
+    if instance.key is not None:
+        return gain_of(instance, instance.last)
+    return instance.at_once + float(instance.gain.sum())
+
+
+def _solved(instance: Instance, pool: int) -> tuple[np.ndarray, np.ndarray]:
+    chains = chains_of_rows(instance, pool) if instance.key is None else chains_of_keys(instance, pool)
+    net = network(instance, chains, pool, unit_of(chains.event_gain))
+    flow = solve(net)
+    if instance.key is None:
+        return until_of_rows(instance, chains, net, flow)
+    return until_of_keys(instance, chains, net, flow, pool)
+
+
+def unit_of(gain: np.ndarray) -> float:
+    """The unit in which gains are counted: one where they are whole, otherwise a small part of the largest."""
+    largest = float(np.abs(gain).max(initial=0.0))
+    if largest == 0.0 or (np.all(gain == np.rint(gain)) and largest < 2**31):
+        return 1.0
+    return largest * FINEST

@@ -1,0 +1,148 @@
+"""What starts Spark by itself: `windrow join --engine spark`, the demo's run, and the examples.
+
+They catch an output that differs from the embedded join's in any format, counters that do not add up over shards, a
+refusal in a worker that is not one line, a demo that loses matches without a budget, and an example that does not run.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+from windrow.cli import app
+from windrow.files import open_table, open_writer
+from windrow.lab import demo, on_spark
+from windrow.lab.session import local_session, missing
+
+ROOT = Path(__file__).resolve().parents[2]
+FIRST = datetime(2024, 2, 28, 23, 59, 59, 123_456)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def session() -> Iterator[Any]:
+    """The command line's own session, for all tests of this file: it uses one that is running."""
+    assert missing() is None
+    os.environ.setdefault("PYTHONPATH", str(ROOT / "src"))
+    with local_session(shards=2) as running:
+        yield running
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A directory with two files of awkward texts and times, which is the current one."""
+    texts = ["", 'say "hi"', " blank ", "a;b,c", "ä\nb", None]
+    stamps = [FIRST + timedelta(seconds=7 * k, microseconds=k) for k in range(60)]
+    left = pa.table({"k": [k % 7 for k in range(60)], "ts": stamps, "note": [texts[k % 6] for k in range(60)]})
+    right = pa.table({"k": [k % 5 for k in range(60)], "ts": stamps, "price": [k / 4 for k in range(60)]})
+    pq.write_table(
+        left.cast(pa.schema([("k", "int64"), ("ts", pa.timestamp("ns")), ("note", "string")])), tmp_path / "l.parquet"
+    )
+    with open_writer(tmp_path / "r.csv", right.schema) as writer:
+        writer.write(right)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def join(*more: str, out: str) -> Any:
+    words = ["join", "l.parquet", "r.csv", "--on", "k", "--time", "ts", "--within", "1m", "-o", out, *more]
+    return CliRunner().invoke(app, words, prog_name="windrow")
+
+
+def bag(rows: list[dict[str, Any]]) -> Counter[Any]:
+    return Counter(tuple(sorted(row.items())) for row in rows)
+
+
+def test_every_format_holds_what_the_embedded_join_gives(files: Path) -> None:
+    here = join("--json", out="here.parquet")
+    there = join("--engine", "spark", "--shards", "2", "--json", out="there.parquet")
+    assert there.exit_code == 0, there.stderr
+    expected = open_table("here.parquet").table().to_pylist()
+    assert bag(open_table("there.parquet").table().to_pylist()) == bag(expected) != Counter()
+    a, b = json.loads(here.stdout), json.loads(there.stdout)
+    for name in (
+        "arrived",
+        "matched",
+        "shed",
+        "late",
+        "ignored",
+        "expired",
+        "resident_rows",
+        "recall",
+        "exact_matched",
+    ):
+        assert a[name] == b[name], name
+    assert b["streams"]["left"]["arrived"] == 60 and b["output"] == "there.parquet"
+    for out in ("there.csv", "there.jsonl"):
+        assert join("--engine", "spark", "--quiet", out=out).exit_code == 0
+        assert bag(read_text(Path(out))) == bag(as_text(expected))
+    assert sorted(os.listdir()) == ["here.parquet", "l.parquet", "r.csv", "there.csv", "there.jsonl", "there.parquet"]
+
+
+def as_text(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    times = ("left_ts", "right_ts")
+    return [{n: v.isoformat(timespec="microseconds") if n in times else v for n, v in row.items()} for row in rows]
+
+
+def read_text(folder: Path) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = []
+    for part in folder.glob("part-*"):
+        text = part.read_text(encoding="utf-8")
+        if folder.suffix == ".jsonl":
+            rows += map(json.loads, text.splitlines())
+        else:
+            table = open_table(part, types={"note": "string"}).table()
+            assert next(csv.reader([text.splitlines()[0]])) == table.column_names
+            rows += as_text(table.to_pylist())
+    return rows
+
+
+def test_a_refusal_in_a_shard_is_one_line_and_leaves_nothing(files: Path) -> None:
+    result = join("--engine", "spark", "--shards", "2", "--memory", "4", "--on-full", "fail", out="out.parquet")
+    assert result.exit_code == 1
+    assert result.stderr == (
+        "windrow: in one of the shards the join needs more than its memory of 2 rows: give more --memory, or let "
+        "--on-full shed choose what to lose\n"
+    )
+    assert sorted(os.listdir()) == ["l.parquet", "r.csv"]
+
+
+def test_an_output_that_exists_is_left_alone(files: Path) -> None:
+    Path("out.parquet").write_text("something else")
+    result = join("--engine", "spark", out="out.parquet")
+    assert (result.exit_code, Path("out.parquet").read_text()) == (1, "something else")
+    assert "choose another name" in result.stderr
+
+
+def test_the_run_of_the_demo() -> None:
+    tables = demo.streams(1_500, seed=4)
+    exact = demo.start(tables, 1_500, 4)
+    query = demo.told_query(exact)
+    run = on_spark.stream(query.with_(memory=None), tables)
+    assert (run.matched, run.shed, run.batches) == (exact.exact_matched, 0, on_spark.PIECES)
+    shed = on_spark.stream(query, tables)
+    assert shed.shed > 0 and 0.5 < shed.matched / exact.exact_matched < 1
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [("clickstream", "output + repair = exact"), ("network_links", "windrow, exact:")],
+)
+def test_an_example_runs_as_it_stands(name: str, says: str) -> None:
+    command = [sys.executable, str(ROOT / "examples" / f"{name}.py")]
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=1_200, check=False)
+    assert done.returncode == 0, done.stderr[-3_000:]
+    assert says in done.stdout

@@ -1,0 +1,200 @@
+"""Can catch: snapshots that grow with what is gone, that differ for equal state, or that hand kernels wrong numbers."""
+
+from __future__ import annotations
+
+from random import Random
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import windrow as wr
+from windrow import errors
+from windrow.spec import Band, Query, Stream, Window, pair_query
+from windrow.state import narrow
+from windrow.state import snapshot as snapshots
+from windrow.state.narrow import columns_of, table_of
+
+
+def batch(first: int, rows: int, seed: int = 0, keys: int = 1000) -> dict[str, pa.Table]:
+    rng = np.random.default_rng(seed)
+    return {
+        side: pa.table(
+            {
+                "k": rng.integers(0, keys, rows),
+                "t": pa.array(np.arange(first, first + rows) * 1000, pa.timestamp("us")),
+                "v": rng.random(rows),
+            }
+        )
+        for side in ("left", "right")
+    }
+
+
+# ----------------------------------------------------------------------------------------------- size
+
+
+@pytest.mark.parametrize("options", [{}, {"memory": 20_000, "policy": "prob"}, {"memory": 20_000, "policy": "rand"}])
+def test_a_resident_takes_few_bytes_with_its_payload(options):
+    engine = wr.Engine(pair_query("k", "t", "1 hour", **options), recall=False)
+    engine.push(batch(0, 20_000))
+    assert len(engine.snapshot()) <= 24 * engine.metrics.total("resident_rows")
+
+
+@pytest.mark.parametrize("options", [{}, {"memory": 100, "policy": "prob"}, {"memory": "1 MB", "policy": "life"}])
+def test_a_snapshot_of_one_row_is_small_even_after_many(options):
+    engine = wr.Engine(pair_query("k", "t", "10 seconds", patience=0, **options))
+    engine.push(batch(0, 1))
+    assert len(engine.snapshot()) < 6_000
+    engine.push(batch(10, 30_000))
+    engine.push({"left": batch(10_000_000, 1)["left"]})
+    assert engine.metrics.total("resident_rows") == 1
+    assert len(engine.snapshot()) < (16_000 if "memory" in options else 6_000)  # PROB keeps frequencies of 1,000 keys
+
+
+def test_what_is_restored_is_as_large_as_what_is_alive():
+    engine = wr.Engine(pair_query("k", "t", "1 hour", memory=50_000))
+    engine.push(batch(0, 25_000))
+    large = engine._shard.words.nbytes
+    engine.memory = 100
+    assert engine._shard.words.nbytes < large / 8
+    assert wr.Engine.restore(engine.snapshot())._shard.words.nbytes < large / 8
+    again = wr.Engine.restore(engine.snapshot())
+    more = batch(25_000, 500)
+    assert engine.push(more).equals(again.push(more)) and engine.snapshot() == again.snapshot()
+
+
+def test_payload_of_shed_rows_does_not_outlive_a_smaller_budget():
+    query = pair_query("k", "t", "1 hour", memory="60 MB", policy="fifo")
+    engine = wr.Engine(query)
+    rows = batch(0, 900)
+    texts = pa.array([f"{k:05}" * 4_000 for k in range(900)])
+    engine.push({name: table.append_column("s", texts) for name, table in rows.items()})
+    assert sum(p.nbytes for p in engine._payloads) > 30e6
+    engine.memory = "1 MB"
+    held = sum(p.nbytes for p in engine._payloads)
+    assert 0 < held < 1.2e6
+    assert len(engine.snapshot()) < 1.2e6
+
+
+def test_a_restored_engine_does_not_hold_the_snapshot():
+    engine = wr.Engine(pair_query("k", "t", "1 hour"))
+    engine.push(batch(0, 5_000))
+    data = engine.snapshot()
+    low = np.frombuffer(data, np.uint8).ctypes.data
+    high = low + len(data)
+    for payload in wr.Engine.restore(data)._payloads:
+        for table, _ in payload.chunks:
+            for column in table.columns:
+                for chunk in column.chunks:
+                    assert all(b is None or not low <= b.address < high for b in chunk.buffers())
+
+
+# -------------------------------------------------------------------------------------------- equality
+
+
+@pytest.mark.parametrize("policy", ["rand", "prob", "life", "life-expected"])
+@pytest.mark.parametrize("kind", ["time", "rows"])
+def test_long_runs_with_and_without_restores_agree(policy, kind):
+    """Long enough that blocks grow, keys are forgotten and tournaments drift far from what a fresh one looks like."""
+    window = Window.time("20 seconds") if kind == "time" else Window.rows(3_000)
+    query = Query(
+        streams=[Stream(n, "t", window) for n in ("left", "right")],
+        on="k",
+        memory=1_500,
+        policy=policy,
+        order="time" if kind == "time" else "arrival",
+    )
+    engine = wr.Engine(query)
+    other = engine
+    for k in range(14):
+        if k % 3 == 1:
+            other = wr.Engine.restore(other.snapshot())
+        rows = batch(k * 2_500, 2_500, seed=k, keys=400)
+        expected = engine.push(rows)
+        assert other is engine or other.push(rows).equals(expected)
+        assert other.snapshot() == engine.snapshot()
+
+
+def test_equal_numbers_come_out_in_the_order_of_arrival_after_a_restore():
+    query = Query(
+        streams=[Stream(n, "t", Window.time(50)) for n in "ab"], on=[Band("a.x", "b.x", 1)], memory=200, policy="rand"
+    )
+    random = Random(1)
+    engine = wr.Engine(query)
+    other = engine
+    for k in range(30):
+        rows = {n: pa.table({"t": [k] * 20, "x": [random.randrange(4) for _ in range(20)]}) for n in "ab"}
+        if k in (5, 15, 25):
+            other = wr.Engine.restore(engine.snapshot())
+        expected = engine.push(rows)
+        assert other is engine or other.push(rows).equals(expected)
+    assert other.snapshot() == engine.snapshot()
+
+
+# --------------------------------------------------------------------------------------------- columns
+
+EDGES = np.array([-(2**63), -1, 0, 1, 2**63 - 1])
+COLUMNS = {
+    "nothing": np.zeros(0, np.int64),
+    "one": np.array([7]),
+    "equal": np.full(100, -5),
+    "edges": EDGES,
+    "falling": np.arange(1000, 0, -3),
+    "wide": np.random.default_rng(0).integers(-(2**62), 2**62, 50),
+    "whole": np.array([0.0, 3.0, 2.0**52]),
+    "floats": np.array([0.5, -0.0, np.inf, np.nan]),
+    "zeros": np.zeros(9),
+    "negative zero": np.array([-0.0, 0.0]),
+}
+
+
+@pytest.mark.parametrize("rising", [frozenset(), frozenset(COLUMNS)], ids=["plain", "steps"])
+def test_columns_come_back_as_they_were(rising):
+    found = columns_of(table_of(COLUMNS, rising))
+    for name, column in COLUMNS.items():
+        assert found[name].dtype == column.dtype
+        assert found[name].tobytes() == column.tobytes(), name
+
+
+def test_equal_and_even_columns_take_no_bytes():
+    table = table_of({"equal": np.full(1000, 3), "time": np.arange(0, 5000, 5)}, frozenset({"time"}))
+    assert sum(len(data) for data in table["data"].to_pylist()) == 0
+
+
+# ---------------------------------------------------------------------------------------------- checks
+
+
+def resealed(data: bytes, name: str, change) -> bytes:
+    """The same snapshot with one column of its shard changed and everything else, checksum included, in order."""
+    snap = snapshots.read(data)
+    parts = list(snap.parts)
+    columns = columns_of(snapshots.table_of(parts[2]))
+    columns[name] = change(columns[name])
+    parts[2] = snapshots.table_bytes(narrow.table_of(columns))
+    return snapshots.write(snap.header, parts)
+
+
+WRONG = {
+    "cut": lambda c: c[:-1],
+    "longer": lambda c: np.append(c, c[-1]),
+    "huge": lambda c: c + c.dtype.type(2**62),
+    "negative": lambda c: -c - c.dtype.type(1),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+@pytest.mark.parametrize("name", ["head", "lines", "0.seq", "1.cost", "keys", "p0.dense"])
+def test_columns_that_cannot_be_are_refused(name, wrong):
+    engine = wr.Engine(pair_query("k", "t", "1 hour", memory=50, policy="rand"), recall=False)
+    engine.push(batch(0, 100))
+    data = engine.snapshot()
+    assert wr.Engine.restore(resealed(data, name, lambda c: c)).metrics == engine.metrics
+    with pytest.raises(errors.SnapshotError):
+        wr.Engine.restore(resealed(data, name, WRONG[wrong]))
+
+
+def test_another_layout_is_refused():
+    engine = wr.Engine(pair_query("k", "t", "1 hour"))
+    snap = snapshots.read(engine.snapshot())
+    with pytest.raises(errors.SnapshotError, match="another layout"):
+        wr.Engine.restore(snapshots.write({**snap.header, "layout": "0" * 16}, list(snap.parts)))
