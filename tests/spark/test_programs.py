@@ -136,6 +136,7 @@ def test_the_run_of_the_demo() -> None:
     assert shed.shed > 0 and 0.5 < shed.matched / exact.exact_matched < 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "says"),
     [("clickstream", "output + repair = exact"), ("network_links", "windrow, exact:")],
