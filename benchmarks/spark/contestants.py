@@ -102,7 +102,7 @@ def run(spark: SparkSession, contestant: Contestant, streams: Streams, scratch: 
     found = _read(query.recentProgress, streams)
     used = [watch.core[b] - watch.core[b - 1] for b in sorted(watch.core) if b]
     found.core = used[streams.filling - 1 :][: streams.batches]
-    found.counters = counters.to_dict() if counters.batches else {}
+    found.counters = counters.to_dict() if counters.shards else {}
     found.written_bytes = sum(f.stat().st_size for f in (checkpoint / "state").rglob("*") if f.is_file())
     shutil.rmtree(checkpoint)
     return found
