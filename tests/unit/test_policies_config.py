@@ -20,23 +20,23 @@ from windrow.kernels import rules
 from windrow.policies import Policy, Prob
 from windrow.statistics import Decayed, Running, Sketch, Statistic
 
-EVERY: list[type[Any]] = [*policies.ALL, *statistics.ALL]
+EVERY: list[type[Any]] = [*policies.ALL, policies.Given, *statistics.ALL]
 
 
 def test_every_policy_and_statistic_is_listed() -> None:
-    assert set(policies.ALL) == set(Policy.__subclasses__())
+    assert {*policies.ALL, policies.Given} == set(Policy.__subclasses__())
     assert set(statistics.ALL) == set(Statistic.__subclasses__())
 
 
 def test_names_and_rules_are_unique() -> None:
     assert [policy.name for policy in policies.ALL] == ["rand", "fifo", "prob", "life", "life-expected"]
     assert [statistic.name for statistic in statistics.ALL] == ["oracle", "running", "decayed", "sketch"]
-    assert len({policy.rule for policy in policies.ALL}) == len(policies.ALL)
+    assert len({policy.rule for policy in (*policies.ALL, policies.Given)}) == len(policies.ALL) + 1
 
 
 def test_rule_numbers_stay() -> None:
     """They are written into snapshots."""
-    assert (rules.RAND, rules.FIFO, rules.PROB, rules.LIFE, rules.LIFE_EXPECTED) == (0, 1, 2, 3, 4)
+    assert (rules.RAND, rules.FIFO, rules.PROB, rules.LIFE, rules.LIFE_EXPECTED, rules.GIVEN) == (0, 1, 2, 3, 4, 5)
 
 
 @pytest.mark.parametrize("kind", EVERY, ids=lambda kind: kind.name)
