@@ -49,7 +49,7 @@ def key_gain(stream: Any, key: Any, instant: Any, until: Any, counted_from: int,
 
 @entry
 def assign_newest(
-    rows: Any, stream: Any, key: Any, instant: Any, entry_instant: Any, entry_event: Any, entered: Any,
+    rows: Any, stream: Any, key: Any, instant: Any, entry_event: Any, entered: Any,
     entry_row: Any, event_instant: Any, event_chain: Any, stayed: Any, until: Any,
 ) -> None:  # fmt: skip
     """Say which rows of a key are held: always the newest, as many as flow.

@@ -58,30 +58,6 @@ def row_surplus(tree: Any, gained: Any, paid: Any, instant: Any, lo: Any, hi: An
     return total
 
 
-@entry
-def wanted(tree: Any, gained: Any, paid: Any, instant: Any, lo: Any, hi: Any, event_instant: Any, gaps: int) -> Any:
-    """How many rows every gap would hold if each row took what suits it best (the shortest stay of equals)."""
-    change = np.zeros(gaps + 1, np.int64)
-    for row in range(instant.shape[0]):
-        if lo[row] >= hi[row]:
-            continue
-        best = most(tree, lo[row], hi[row])
-        if best - gained[lo[row]] + paid[instant[row]] <= 0.0:
-            continue
-        low, high = lo[row], hi[row]  # the first event with this worth
-        while high - low > 1:
-            middle = (low + high) >> 1
-            if most(tree, low, middle) >= best:
-                high = middle
-            else:
-                low = middle
-        change[instant[row]] += 1
-        change[event_instant[low]] -= 1
-    for gap in range(1, gaps + 1):
-        change[gap] += change[gap - 1]
-    return change[:gaps]
-
-
 @inline
 def sift(least: Any, leaf: int, score: float) -> None:
     """Give a leaf another score and repair the path above it."""

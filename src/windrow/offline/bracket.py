@@ -8,6 +8,7 @@ on the instance itself, so that neither depends on how the prices were found.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from multiprocessing import get_context
@@ -15,7 +16,7 @@ from multiprocessing import get_context
 import numpy as np
 
 from windrow.kernels.offline import residual_prices
-from windrow.kernels.prices import follow, grow_tree, row_surplus, wanted
+from windrow.kernels.prices import follow, grow_tree, row_surplus
 from windrow.offline.flow import solve
 from windrow.offline.graph import chains_of_keys, network
 from windrow.offline.instance import Instance
@@ -69,22 +70,13 @@ class Priced:
     def __init__(self, side: Side, prices: np.ndarray) -> None:
         self.side, self.prices = side, prices
         self.paid = np.concatenate([[0.0], np.cumsum(prices)])
-        self.worth = side.gained[1:] - self.paid[side.event_instant]
-        self.tree = grow_tree(self.worth)
+        self.tree = grow_tree(side.gained[1:] - self.paid[side.event_instant])
 
     def bound(self) -> float:
         """What no schedule can pass."""
         side = self.side
         surplus = row_surplus(self.tree, side.gained, self.paid, side.instant, side.lo, side.hi)
         return float((side.places * self.prices).sum()) + surplus
-
-    def demand(self) -> np.ndarray:
-        """How many rows want a place in every gap."""
-        s = self.side
-        found: np.ndarray = wanted(
-            self.tree, s.gained, self.paid, s.instant, s.lo, s.hi, s.event_instant, len(s.places)
-        )
-        return found
 
     def schedule(self) -> np.ndarray:
         """Until when each row of the pool is held."""
@@ -143,33 +135,29 @@ def reach_of(instance: Instance) -> int:
     return max(int(np.quantile(spans, 0.99)) if len(spans) else 1, 1)
 
 
-def block_prices(job: tuple[Instance, int, int, int, int, int]) -> np.ndarray:
-    """Prices of the gaps from `start` to before `end`, from a block that reaches further on both sides."""
-    instance, pool, start, end, margin, factor = job
-    low, high = max(start - margin, 0), min(end + margin, len(instance.ticks))
-    found = exact_prices(cut_out(instance, low, high), pool, factor)
-    return found[start - low : start - low + min(end, instance.gaps) - start]
+def block_prices(job: tuple[Instance, int, int, int, int]) -> np.ndarray:
+    """Prices of the gaps from `start` to before `end` of a block that reaches further on both sides."""
+    block, pool, start, end, factor = job
+    return exact_prices(block, pool, factor)[start:end]
+
+
+def blocks_of(instance: Instance, pool: int) -> Iterator[tuple[Instance, int, int, int, int]]:
+    """Blocks that follow each other, each with what lies around it."""
+    reach = reach_of(instance)
+    core, margin = BLOCK_REACHES * reach, MARGIN_REACHES * reach
+    for start in range(0, max(instance.gaps, 1), core):
+        end = min(start + core, instance.gaps)
+        low, high = max(start - margin, 0), min(end + margin, len(instance.ticks))
+        yield cut_out(instance, low, high), pool, start - low, end - low, max(1, reach // FINE_STEPS)
 
 
 def prices_of(instance: Instance, pool: int, processes: int) -> np.ndarray:
     """Prices for all gaps, block by block: what lies more than a window away hardly matters."""
-    reach = reach_of(instance)
-    core, margin = BLOCK_REACHES * reach, MARGIN_REACHES * reach
-    factor = max(1, reach // FINE_STEPS)
-    starts = range(0, max(instance.gaps, 1), core)
-    jobs = [(instance, pool, start, min(start + core, instance.gaps), margin, factor) for start in starts]
+    jobs = list(blocks_of(instance, pool))
     if len(jobs) == 1 or processes == 1:
         return np.concatenate([block_prices(job) for job in jobs])
     with ProcessPoolExecutor(processes, mp_context=get_context("fork")) as executor:
-        small = [_own(job) for job in jobs]
-        return np.concatenate(list(executor.map(block_prices, small)))
-
-
-def _own(job: tuple[Instance, int, int, int, int, int]) -> tuple[Instance, int, int, int, int, int]:
-    """A job that carries only its block."""
-    instance, pool, start, end, margin, factor = job
-    low, high = max(start - margin, 0), min(end + margin, len(instance.ticks))
-    return cut_out(instance, low, high), pool, start - low, end - low, margin, factor
+        return np.concatenate(list(executor.map(block_prices, jobs)))
 
 
 def bracket(instance: Instance, processes: int = 2) -> tuple[float, float, np.ndarray]:

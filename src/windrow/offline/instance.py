@@ -21,8 +21,9 @@ from windrow.engine.prepare import Rows, rows_of, tables
 from windrow.errors import InputError, MemoryTooSmall, SpecError
 from windrow.feed import feed
 from windrow.kernels import layout as at
-from windrow.spec import Memory, Query
-from windrow.state.coding import duration_in_units
+from windrow.spec import Memory, Query, Window
+from windrow.spec.durations import parse_duration
+from windrow.state.coding import duration_in_units, moment
 
 ROW = "windrow_row"
 
@@ -107,9 +108,7 @@ def instance_of(question: Question) -> Instance:
 
 def _check(query: Query) -> None:
     if len(query.streams) != 2:
-        raise SpecError(
-            f"the optimum is known for two streams, and the query has {len(query.streams)}: see windrow.bound for more"
-        )
+        raise SpecError(f"the optimum is known for joins of two streams, and the query has {len(query.streams)}")
     if query.order != "time":
         raise SpecError("the optimum takes rows in order of time: order='time'")
 
@@ -137,7 +136,7 @@ def _last(
         reach = np.full(len(ticks), words[0], np.int64)
         for when, window in (question.window_changes or {}).get(name, ()):
             changed = bind(binding.query.with_window(name, window), binding.schemas).plan.windows[s]
-            reach[ticks >= _tick(when, binding, "a change of window")] = changed[0]
+            reach[ticks >= moment(Window.landmark(when), binding.domain, "a change of window")] = changed[0]
         floor = np.maximum.accumulate(ticks - np.minimum(reach, at.HIGH)) if len(ticks) else ticks
         found = np.searchsorted(floor, time[mine], side="right") - 1
         since = words[at.SINCE - at.REACH]
@@ -145,20 +144,8 @@ def _last(
     return last
 
 
-def _tick(when: Any, binding: Binding, what: str) -> int:
-    """A moment as the engine counts time."""
-    if isinstance(when, (int, np.integer)) and not isinstance(when, bool):
-        return int(when)
-    if isinstance(when, str):
-        scalar = pa.scalar(when).cast(binding.domain.arrow_type)
-        return int(scalar.value)
-    raise InputError(f"{what}: give a time as an ISO text or a whole number, got {when!r}")
-
-
 def _counted_from(question: Question, binding: Binding, ticks: np.ndarray) -> int:
     """The first instant after the warm-up, which is a duration from the first."""
-    from windrow.spec.durations import parse_duration
-
     if not len(ticks):
         return 0
     length = parse_duration(question.warm_up, "warm_up")
@@ -179,7 +166,12 @@ def _places(question: Question, binding: Binding, ticks: np.ndarray) -> tuple[np
             found = np.zeros((len(rows), gaps), np.int64)
         if len(rows) != len(found):
             raise SpecError("memory cannot change between shared and split while the streams run")
-        start = 0 if when is None else int(np.searchsorted(ticks, _tick(when, binding, "a change of memory")))
+        start = (
+            0
+            if when is None
+            since = 0 if when is None else moment(Window.landmark(when), binding.domain, "a change of memory")
+            start = 0 if when is None else int(np.searchsorted(ticks, since))
+        )
         found[:, start:] = np.array(rows)[:, None]
     assert found is not None
     pools = np.arange(len(names)) if len(found) > 1 else np.zeros(len(names), np.int64)
@@ -210,9 +202,7 @@ def _alike(base: dict[str, Any], codes: np.ndarray, near: bool) -> Instance:
         _, i, j = np.intersect1d(left, right, assume_unique=True, return_indices=True)
         together = float((n[i] * k[j]).sum())
     none = np.zeros(0, np.int64)
-    return Instance(
-        **base, key=key, at_once=together, event_row=none, event_instant=none, gain=np.zeros(0)
-    )
+    return Instance(**base, key=key, at_once=together, event_row=none, event_instant=none, gain=np.zeros(0))
 
 
 def _by_pairs(

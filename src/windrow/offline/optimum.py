@@ -97,12 +97,13 @@ def optimum_of(question: Question, method: Literal["auto", "exact", "bracket"] =
         bound, value, until = bracket(instance)
         return Optimum(value, bound, exact_gain(instance), instance, until)
     until = instance.instant.copy()
+    bound = instance.at_once
     for pool in range(instance.places.shape[0]):
-        rows, held = _solved(instance, pool)
+        rows, held, most = _solved(instance, pool)
         until[rows] = held
-    value = gain_of(instance, until)
+        bound += most
     assert fits(instance, until), "a schedule from a flow fits the memory"
-    return Optimum(value, value, exact_gain(instance), instance, until)
+    return Optimum(gain_of(instance, until), bound, exact_gain(instance), instance, until)
 
 
 def exact_gain(instance: Instance) -> float:
@@ -112,13 +113,17 @@ def exact_gain(instance: Instance) -> float:
     return instance.at_once + float(instance.gain.sum())
 
 
-def _solved(instance: Instance, pool: int) -> tuple[np.ndarray, np.ndarray]:
+def _solved(instance: Instance, pool: int) -> tuple[np.ndarray, np.ndarray, float]:
+    """Rows of a pool, until when each is held, and what no schedule can pass."""
     chains = chains_of_rows(instance, pool) if instance.key is None else chains_of_keys(instance, pool)
-    net = network(instance, chains, pool, unit_of(chains.event_gain))
+    unit = unit_of(chains.event_gain)
+    net = network(instance, chains, pool, unit)
     flow = solve(net)
+    rounded = 0.0 if unit == 1.0 else unit / 2 * len(chains.event_gain)  # each gain may be counted half a unit short
+    most = unit * float((flow * net.gain).sum()) + rounded
     if instance.key is None:
-        return until_of_rows(instance, chains, net, flow)
-    return until_of_keys(instance, chains, net, flow, pool)
+        return *until_of_rows(instance, chains, net, flow), most
+    return *until_of_keys(instance, chains, net, flow, pool), most
 
 
 def unit_of(gain: np.ndarray) -> float:

@@ -29,10 +29,7 @@ def until_of_keys(
     """The same where rows of one key share a chain: of each key the newest are held."""
     assert instance.key is not None
     events = len(chains.event_instant)
-    held = np.zeros(events, np.int64)  # flow into every event: rows that are matched there
-    np.add.at(held, chains.entry_event, flow[net.enter])
     has = net.stay >= 0
-    held[has] += flow[net.stay[has]]
     entered = flow[net.enter]
     stayed = np.zeros(events, np.int64)
     stayed[has] = flow[net.stay[has]]
@@ -40,8 +37,8 @@ def until_of_keys(
     rows = np.flatnonzero(instance.pool == pool)
     order = np.lexsort((rows, instance.key[rows], instance.stream[rows]))
     assign_newest(
-        rows[order], instance.stream, instance.key, instance.instant, chains.entry_instant, chains.entry_event,
-        entered, chains.entry_row, chains.event_instant, chains.event_chain, stayed, until,
+        rows[order], instance.stream, instance.key, instance.instant, chains.entry_event, entered,
+        chains.entry_row, chains.event_instant, chains.event_chain, stayed, until,
     )  # fmt: skip
     return rows, until[rows]
 

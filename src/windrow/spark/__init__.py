@@ -10,8 +10,8 @@ only when a Spark DataFrame has been given.
 """
 
 from windrow.spark.frames import is_spark_frame
-from windrow.spark.join import join, on_spark
+from windrow.spark.join import on_spark
 from windrow.spark.metrics import QueryMetrics, metrics
 from windrow.spark.repair import repair
 
-__all__ = ["QueryMetrics", "is_spark_frame", "join", "metrics", "on_spark", "repair"]
+__all__ = ["QueryMetrics", "is_spark_frame", "metrics", "on_spark", "repair"]

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from windrow.engine.bind import Binding, bind
 from windrow.engine.intake import plain_schema
-from windrow.errors import MemoryTooSmall, SpecError
+from windrow.errors import MemoryTooSmall
 from windrow.spark.routing import Routing, routing_of
 from windrow.spec import Memory, Query
 
@@ -58,8 +58,6 @@ def planned(job: Job) -> tuple[Binding, Routing]:
     schemas = {name: plain_schema(schema) for name, schema in zip(job.query.names, job.schemas, strict=True)}
     query = job.query if job.query.memory is None or job.query.memory.share is None else job.query.with_(memory=None)
     binding = bind(replace(job, query=query).shard_query(0), schemas)
-    if job.archive is not None and job.query.order != "time":
-        raise SpecError("an archive needs order='time': what a shed row has met cannot be told in order of arrival")
     return binding, routing_of(binding, job.shards)
 
 

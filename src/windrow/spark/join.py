@@ -27,11 +27,6 @@ DEFAULT_SHARDS = 8
 PARTITIONS = "spark.sql.shuffle.partitions"
 
 
-def join(query: Query, left: Any, right: Any, **options: Any) -> Any:
-    """The matches of the streams "left" and "right" of a query, as a DataFrame."""
-    return on_spark(query, {"left": left, "right": right}, **options)
-
-
 def on_spark(
     query: Query,
     frames: Mapping[str, Any],
@@ -52,7 +47,8 @@ def on_spark(
     given = dict(frames)
     check_frames(query, given)
     query = _with_declared_lateness(query, given)
-    given = {name: given[name].select(*_needed(query, given, name, archive is not None)) for name in query.names}
+    if archive is None:
+        given = {name: given[name].select(*columns) for name, columns in _needed(query, given).items()}
     schemas = tuple(arrow_schema(given[name], name) for name in query.names)
     streaming = given[query.names[0]].isStreaming
     job = Job(query, schemas, _shards(shards, given[query.names[0]]), recall, archive if streaming else None)
@@ -97,21 +93,20 @@ def _with_declared_lateness(query: Query, frames: Mapping[str, Any]) -> Query:
     return query.with_(streams=streams)
 
 
-def _needed(query: Query, frames: Mapping[str, Any], name: str, whole: bool) -> list[str]:
-    """The columns of a stream that have to travel."""
-    if whole:
-        return [quoted(column) for column in frames[name].columns]
-    schemas = {n: plain_schema(arrow_schema(frames[n], n)) for n in query.names}
-    exact = query if query.memory is None else query.with_(memory=None)
-    binding = bind(exact, schemas)
-    stream = query.stream(name)
-    keep = set(binding.payload[query.names.index(name)]) | {stream.time} | {f.column for f in stream.where}
-    keep |= {c for p in query.on for s, c in map(split_reference, p.columns) if s == name}
-    if isinstance(query.policy, Given):
-        keep.add(query.policy.column)
-    if query.value is not None:
-        keep |= {column for s, column in query.value.columns if s == name}
-    return [quoted(column) for column in frames[name].columns if column in keep]
+def _needed(query: Query, frames: Mapping[str, Any]) -> dict[str, list[str]]:
+    """By stream, the columns that have to travel."""
+    schemas = {name: plain_schema(arrow_schema(frames[name], name)) for name in query.names}
+    binding = bind(query.with_(memory=None), schemas)
+    found = {}
+    for stream, payload in zip(query.streams, binding.payload, strict=True):
+        keep = {*payload, stream.time, *(f.column for f in stream.where)}
+        keep |= {c for p in query.on for s, c in map(split_reference, p.columns) if s == stream.name}
+        if isinstance(query.policy, Given):
+            keep.add(query.policy.column)
+        if query.value is not None:
+            keep |= {column for s, column in query.value.columns if s == stream.name}
+        found[stream.name] = [quoted(column) for column in frames[stream.name].columns if column in keep]
+    return found
 
 
 def _shards(shards: int | None, frame: Any) -> int:

@@ -1,8 +1,8 @@
 """The stateful operator: one engine per shard. Blobs in, matches and counters out, its snapshot as the state.
 
 A micro-batch that is retried starts from the same state and gets the same blobs, which are put in order before they
-are joined, so it gives the same matches, the same archive files and the same state. An engine that is still in a
-worker's memory from the last micro-batch is used again if it is the one whose snapshot Spark hands over.
+are joined, so it gives the same matches, the same archive files and the same state. Between micro-batches a worker
+keeps nothing: an engine left there would be memory beside the budget, and Spark rarely calls on the same worker again.
 """
 
 import json
@@ -27,8 +27,6 @@ RESULT = "shard int, metrics string, matches binary"
 STATE = "identity string, pushes long, snapshot binary"
 BLOB_ROWS = 1 << 18
 LARGEST_STATE = 2**31 - 2**20  # what one value of Spark's state can hold
-
-_live: dict[tuple[str, int], tuple[bytes, Engine]] = {}  # by job and shard: the last snapshot and its engine
 
 
 @dataclass(frozen=True)
@@ -56,7 +54,6 @@ class Operator:
                 f"shard {shard} has a state of {len(after):,} bytes, too many for Spark: use more shards"
             )
         state.update((identity, pushes + 1, after))
-        _live[self.job.identity, shard] = after, engine
         settle("operator")
         yield _result(shard, engine, [] if matches is None else [matches])
 
@@ -70,16 +67,12 @@ class Operator:
         return _result(shard, engine, found)
 
     def _engine(self, shard: int, snapshot: bytes | None) -> Engine:
-        """The engine of a state: still in memory, restored, or new."""
-        number = labels(self.job.shards).index(shard)
-        query = self.job.shard_query(number)
-        last, engine = _live.pop((self.job.identity, shard), (None, None))
-        if snapshot is None:
-            schemas = {n: plain_schema(s) for n, s in zip(query.names, self.job.schemas, strict=True)}
-            return Engine(query, schemas, recall=self.job.recall, departures=self.job.archive is not None)
-        if engine is not None and last == snapshot and engine.query == query:
-            return engine
-        return Engine.restore(bytes(snapshot), query)
+        """The engine of a state, or a new one."""
+        query = self.job.shard_query(labels(self.job.shards).index(shard))
+        if snapshot is not None:
+            return Engine.restore(bytes(snapshot), query)
+        schemas = {n: plain_schema(s) for n, s in zip(query.names, self.job.schemas, strict=True)}
+        return Engine(query, schemas, recall=self.job.recall, departures=self.job.archive is not None)
 
     def _tables(self, packed: Any) -> dict[str, pa.Table]:
         """Each stream's rows, in the order in which they were packed."""
