@@ -166,12 +166,9 @@ def _places(question: Question, binding: Binding, ticks: np.ndarray) -> tuple[np
             found = np.zeros((len(rows), gaps), np.int64)
         if len(rows) != len(found):
             raise SpecError("memory cannot change between shared and split while the streams run")
-        start = (
-            0
-            if when is None
-            since = 0 if when is None else moment(Window.landmark(when), binding.domain, "a change of memory")
-            start = 0 if when is None else int(np.searchsorted(ticks, since))
-        )
+        start = 0
+        if when is not None:
+            start = int(np.searchsorted(ticks, moment(Window.landmark(when), binding.domain, "a change of memory")))
         found[:, start:] = np.array(rows)[:, None]
     assert found is not None
     pools = np.arange(len(names)) if len(found) > 1 else np.zeros(len(names), np.int64)
