@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import windrow as wr
@@ -92,7 +92,6 @@ def memory_of(places: Any) -> Any:
 PLACES = st.one_of(st.integers(0, 4), st.integers(1, 3).map(lambda n: (n, n)))
 
 
-@settings(max_examples=150)
 @given(streams(), st.integers(1, 6), st.integers(1, 6), PLACES, st.integers(0, 4))
 def test_no_schedule_does_better_and_one_does_as_well(both: Any, a: int, b: int, places: Any, warm_up: int) -> None:
     left, right = both
@@ -113,7 +112,6 @@ def test_no_schedule_does_better_and_one_does_as_well(both: Any, a: int, b: int,
         assert gain_of(found.instance, found.until) == expected
 
 
-@settings(max_examples=80)
 @given(streams(), st.integers(1, 6), PLACES)
 def test_matches_of_different_worth(both: Any, window: int, places: Any) -> None:
     left, right = both
@@ -128,7 +126,6 @@ def test_matches_of_different_worth(both: Any, window: int, places: Any) -> None
     assert called.value == pytest.approx(expected, abs=1e-4)
 
 
-@settings(max_examples=80)
 @given(
     streams(),
     st.integers(1, 6),
@@ -153,7 +150,6 @@ def test_windows_and_memory_that_change(
     assert found.value == expected
 
 
-@settings(max_examples=60)
 @given(streams(most=12), st.integers(1, 8), PLACES)
 def test_the_bracket_holds_the_optimum(both: Any, window: int, places: Any) -> None:
     left, right = both
@@ -170,7 +166,6 @@ def test_the_worked_example() -> None:
     assert (found.value, found.exact) == (5.0, 7.0)
 
 
-@settings(max_examples=60)
 @given(streams(most=10), st.integers(1, 6), st.integers(1, 4), st.booleans())
 def test_the_engine_follows_the_schedule_and_no_policy_beats_it(both: Any, window: int, rows: int, split: bool) -> None:
     tables = {"left": table(both[0]), "right": table(both[1])}

@@ -46,8 +46,8 @@ class Chains:
 
 def chains_of_rows(instance: Instance, pool: int) -> Chains:
     """One chain per row."""
-    mine = instance.pool[instance.event_row] == pool
-    row, when, gain = instance.event_row[mine], instance.event_instant[mine], instance.gain[mine]
+    mine = instance.pool[instance.events.row] == pool
+    row, when, gain = instance.events.row[mine], instance.events.instant[mine], instance.gain[mine]
     fresh = np.diff(row, prepend=-1) != 0
     # several matches of one row at one instant are one event
     first = fresh | (np.diff(when, prepend=-1) != 0)

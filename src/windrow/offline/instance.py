@@ -14,18 +14,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from windrow.engine import Engine
 from windrow.engine.bind import Binding, bind
 from windrow.engine.intake import as_table, plain_schema
 from windrow.engine.prepare import Rows, rows_of, tables
-from windrow.errors import InputError, MemoryTooSmall, SpecError
-from windrow.feed import feed
+from windrow.errors import MemoryTooSmall, SpecError, UnknownColumn
 from windrow.kernels import layout as at
+from windrow.offline.matches import Events, events_of, matches_of, worth_of
 from windrow.spec import Memory, Query, Window
 from windrow.spec.durations import parse_duration
-from windrow.state.coding import duration_in_units, moment
-
-ROW = "windrow_row"
+from windrow.state.coding import duration_in_units, lengths, moment
 
 Changes = Sequence[tuple[Any, Any]]
 """(time, new value) in order of time."""
@@ -35,8 +32,8 @@ Changes = Sequence[tuple[Any, Any]]
 class Instance:
     """Rows that may match, in the order in which they come (instant, then stream, then position).
 
-    `events` are the matches of held rows: row x, held until the instant of event e, gains `gain[e]`. Where rows of one
-    stream and key are all alike (`key` is given), they stand for all rows of the key that are alive.
+    `events` are the matches of held rows: a row that is held until the instant of event e gains `gain[e]`. Where rows
+    of one stream and key are all alike (`key` is given), there are none: only the number of rows held matters.
     """
 
     ticks: np.ndarray  # of every instant
@@ -49,9 +46,8 @@ class Instance:
     key: np.ndarray | None
     at_once: float  # gained by rows that come together, whatever is held
     counted_from: int  # the first instant whose matches count
-    event_row: np.ndarray
-    event_instant: np.ndarray
-    gain: np.ndarray
+    events: Events
+    gain: np.ndarray  # of each event
 
     @property
     def rows(self) -> int:
@@ -73,18 +69,32 @@ class Question:
     memory: Any
     memory_changes: Changes = ()
     window_changes: Mapping[str, Changes] | None = None
+    lifetimes: Mapping[str, str] | None = None
     warm_up: Any = 0
     value: Callable[[pa.Table], Any] | None = None
 
 
-def instance_of(question: Question) -> Instance:
-    """The instance of a question."""
+@dataclass(frozen=True)
+class Whole:
+    """The tables of a question, and their rows as the engine sees them."""
+
+    tables: dict[str, pa.Table]
+    rows: list[Rows]
+
+
+def whole_of(question: Question) -> tuple[Binding, Whole]:
+    """What a question is asked of, bound."""
     query = question.query.with_(memory=None)
-    _check(query)
+    _check(query, question.tables)
     given = {name: as_table(question.tables[name], name) for name in query.names}
     binding = bind(query, {name: plain_schema(table.schema) for name, table in given.items()})
-    rows = [rows_of(binding, s, t, at.LOW, 0) for s, t in enumerate(tables(binding, given))]
-    merged = _is_alike(question, binding)
+    return binding, Whole(given, [rows_of(binding, s, t, at.LOW, 0) for s, t in enumerate(tables(binding, given))])
+
+
+def instance_of(question: Question) -> Instance:
+    """The instance of a question."""
+    binding, whole = whole_of(question)
+    rows = whole.rows
     parts = [np.flatnonzero(r.keep) for r in rows]
     stream = np.repeat(np.arange(len(rows)), [len(p) for p in parts])
     position = np.concatenate(parts)
@@ -94,21 +104,22 @@ def instance_of(question: Question) -> Instance:
     stream, position, time = stream[order], position[order], time[order]
     instant = np.searchsorted(every, time)
     last = _last(question, binding, every, stream, time, instant)
+    last = np.minimum(last, _own_last(question, binding, whole, every, stream, position, time))
     places, pools = _places(question, binding, every)
     base = {
         "ticks": every, "stream": stream, "position": position, "instant": instant, "last": last,
         "pool": pools[stream] if len(stream) else stream, "places": places,
         "counted_from": _counted_from(question, binding, every),
     }  # fmt: skip
-    if merged:
+    if _is_alike(question, binding):
         codes = np.concatenate([r.codes[0][p] for r, p in zip(rows, parts, strict=True)])[order]
         return _alike(base, codes, _near(binding))
-    return _by_pairs(base, question, given, binding, rows)
+    return _by_matches(base, question, binding, whole)
 
 
-def _check(query: Query) -> None:
-    if len(query.streams) != 2:
-        raise SpecError(f"the optimum is known for joins of two streams, and the query has {len(query.streams)}")
+def _check(query: Query, given: Mapping[str, Any]) -> None:
+    if set(given) != set(query.names):
+        raise SpecError(f"the query's streams are {', '.join(query.names)}, and tables came for {', '.join(given)}")
     if query.order != "time":
         raise SpecError("the optimum takes rows in order of time: order='time'")
 
@@ -117,7 +128,8 @@ def _is_alike(question: Question, binding: Binding) -> bool:
     """Whether rows of one key are worth the same to everybody, so that only their number matters."""
     plan = binding.plan
     timed = all(stream.window.kind != "rows" for stream in binding.query.streams)
-    return plan.is_pair and question.value is None and binding.query.value is None and timed
+    same = question.value is None and binding.query.value is None and not question.lifetimes
+    return plan.is_pair and timed and same
 
 
 def _near(binding: Binding) -> bool:
@@ -136,11 +148,29 @@ def _last(
         reach = np.full(len(ticks), words[0], np.int64)
         for when, window in (question.window_changes or {}).get(name, ()):
             changed = bind(binding.query.with_window(name, window), binding.schemas).plan.windows[s]
-            reach[ticks >= moment(Window.landmark(when), binding.domain, "a change of window")] = changed[0]
+            reach[change_instant(when, binding, ticks) :] = changed[0]
         floor = np.maximum.accumulate(ticks - np.minimum(reach, at.HIGH)) if len(ticks) else ticks
         found = np.searchsorted(floor, time[mine], side="right") - 1
         since = words[at.SINCE - at.REACH]
         last[mine] = np.where(time[mine] < since, instant[mine], np.maximum(found, instant[mine]))
+    return last
+
+
+def _own_last(
+    question: Question, binding: Binding, whole: Whole, ticks: np.ndarray, stream: np.ndarray,
+    position: np.ndarray, time: np.ndarray,
+) -> np.ndarray:  # fmt: skip
+    """The last instant of each row's own lifetime, where the rows of its stream have one."""
+    last = np.full(len(stream), len(ticks))
+    for name, column in (question.lifetimes or {}).items():
+        if name not in binding.query.names:
+            raise SpecError(f"lifetimes: there is no stream {name!r}; the streams are {', '.join(binding.query.names)}")
+        table = whole.tables[name]
+        if column not in table.column_names:
+            raise UnknownColumn.of(column, table.column_names, f"lifetimes: stream {name!r}")
+        mine = stream == binding.query.names.index(name)
+        own = lengths(table[column], binding.domain, f"{name}.{column}")[position[mine]]
+        last[mine] = np.searchsorted(ticks, time[mine] + own, side="left") - 1
     return last
 
 
@@ -166,13 +196,16 @@ def _places(question: Question, binding: Binding, ticks: np.ndarray) -> tuple[np
             found = np.zeros((len(rows), gaps), np.int64)
         if len(rows) != len(found):
             raise SpecError("memory cannot change between shared and split while the streams run")
-        start = 0
-        if when is not None:
-            start = int(np.searchsorted(ticks, moment(Window.landmark(when), binding.domain, "a change of memory")))
+        start = 0 if when is None else change_instant(when, binding, ticks)
         found[:, start:] = np.array(rows)[:, None]
     assert found is not None
     pools = np.arange(len(names)) if len(found) > 1 else np.zeros(len(names), np.int64)
     return found, pools
+
+
+def change_instant(when: Any, binding: Binding, ticks: np.ndarray) -> int:
+    """The first instant at or after a moment at which something changes."""
+    return int(np.searchsorted(ticks, moment(Window.landmark(when), binding.domain, "a change of memory or window")))
 
 
 def _rows(memory: Any, names: Sequence[str]) -> list[int]:
@@ -199,63 +232,16 @@ def _alike(base: dict[str, Any], codes: np.ndarray, near: bool) -> Instance:
         _, i, j = np.intersect1d(left, right, assume_unique=True, return_indices=True)
         together = float((n[i] * k[j]).sum())
     none = np.zeros(0, np.int64)
-    return Instance(**base, key=key, at_once=together, event_row=none, event_instant=none, gain=np.zeros(0))
+    events = Events(none, none, none, np.zeros(0))
+    return Instance(**base, key=key, at_once=together, events=events, gain=np.zeros(0))
 
 
-def _by_pairs(
-    base: dict[str, Any], question: Question, given: dict[str, pa.Table], binding: Binding, rows: list[Rows]
-) -> Instance:
-    """Every pair of the exact join is an event of the row that comes first."""
-    pairs = _exact_pairs(question, given)
-    gain = _gains(question, given, pairs, rows)
-    place = [np.full(given[name].num_rows, -1, np.int64) for name in binding.query.names]
-    for s in range(2):
-        mine = base["stream"] == s
-        place[s][base["position"][mine]] = np.flatnonzero(mine)
-    left, right = place[0][pairs[0]], place[1][pairs[1]]
-    early, late = np.minimum(left, right), np.maximum(left, right)
-    instant = base["instant"]
-    alive = instant[late] <= base["last"][early]
-    counted = instant[late] >= base["counted_from"]
-    together = instant[early] == instant[late]
-    kept = alive & ~together
-    row, when, worth = early[kept], instant[late][kept], np.where(counted, gain, 0.0)[kept]
-    order = np.lexsort((when, row))
-    return Instance(
-        **base, key=None, at_once=float(gain[together & counted].sum()), event_row=row[order],
-        event_instant=when[order], gain=worth[order],
-    )  # fmt: skip
-
-
-def _exact_pairs(question: Question, given: dict[str, pa.Table]) -> np.ndarray:
-    """All pairs of the exact join, [side, pair] as positions; with windows that change, of the largest."""
-    query = question.query
-    names = query.names
-    numbered = {n: t.append_column(ROW, pa.array(np.arange(t.num_rows))) for n, t in given.items()}
-    wide = query.with_(memory=None, select={n: f"{n}.{ROW}" for n in names}, value=None)
-    for name, changes in (question.window_changes or {}).items():
-        for _, window in changes:
-            sizes = [wide.stream(name).window, wide.with_window(name, window).stream(name).window]
-            wide = wide.with_window(name, max(sizes, key=_size))
-    engine = Engine(wide, {n: t.schema for n, t in numbered.items()})
-    found = [engine.push(batch) for batch in feed(wide, numbered)]
-    return np.stack([np.concatenate([t[n].to_numpy() for t in found if t is not None]) for n in names])
-
-
-def _size(window: Any) -> float:
-    return float(getattr(window.size, "amount", window.size if window.size is not None else np.inf))
-
-
-def _gains(question: Question, given: dict[str, pa.Table], pairs: np.ndarray, rows: list[Rows]) -> np.ndarray:
-    """What each pair is worth."""
-    if question.value is not None:
-        sides = {n: given[n].take(pa.array(p)) for n, p in zip(question.query.names, pairs, strict=True)}
-        columns = {f"{n}.{c}": t[c] for n, t in sides.items() for c in t.column_names}
-        found = np.asarray(question.value(pa.table(columns)), np.float64)
-        if found.shape != (pairs.shape[1],) or not np.isfinite(found).all():
-            raise InputError("value must give one finite number for every pair")
-        return found
-    if question.query.value is not None:
-        a, b = (rows[s].gain[pairs[s]] for s in range(2))
-        return a + b if question.query.value.combine == "sum" else a * b
-    return np.ones(pairs.shape[1])
+def _by_matches(base: dict[str, Any], question: Question, binding: Binding, whole: Whole) -> Instance:
+    """Every match of the exact join is an event of each row that has to wait for it."""
+    matches = matches_of(question, whole.tables)
+    worth = worth_of(question, whole.tables, matches, whole.rows)
+    place = np.full((len(whole.rows), max((len(r.time) for r in whole.rows), default=0)), -1, np.int64)
+    place[base["stream"], base["position"]] = np.arange(len(base["stream"]))
+    rows = place[np.arange(len(matches))[:, None], matches] if matches.size else matches.astype(np.int64)
+    events, together = events_of(rows, worth, base["instant"], base["last"], base["counted_from"])
+    return Instance(**base, key=None, at_once=together, events=events, gain=events.worth[events.match] / events.shares)

@@ -13,9 +13,11 @@ from windrow.offline.bracket import bracket
 from windrow.offline.flow import solve
 from windrow.offline.graph import chains_of_keys, chains_of_rows, network
 from windrow.offline.instance import Changes, Instance, Question, instance_of
+from windrow.offline.many import bounded
+from windrow.offline.replay import replay
 from windrow.offline.schedule import fits, gain_of, until_of_keys, until_of_rows
 from windrow.record import one_of
-from windrow.spec import DurationLike, WindowLike, pair_query
+from windrow.spec import DurationLike, Query, WindowLike, pair_query
 
 MANY_ROWS = 50_000  # of both streams: above that, the bracket is given
 FINEST = 1e-6  # of the largest gain: where gains are no whole numbers, they are counted in such units
@@ -32,6 +34,7 @@ class Optimum:
     value: float
     bound: float
     exact: float
+    question: Question
     instance: Instance
     until: np.ndarray
 
@@ -50,17 +53,26 @@ class Optimum:
         found[self.instance.position[mine]] = self.until[mine]
         return found
 
+    def replay(self) -> float:
+        """What the engine gains that follows the schedule, memory and windows changing as asked.
+
+        It is `value` where that is the optimum and no match is worth less than nothing; otherwise it may be more or
+        less, because the engine sheds nothing while there is room.
+        """
+        return replay(self.question, self.instance, self.until)
+
 
 def optimum(
     left: Any,
     right: Any,
-    on: Any,
+    on: Any = None,
     time: str | Mapping[str, str] | None = None,
     within: WindowLike | Mapping[str, WindowLike] | None = None,
     memory: Any = None,
     *,
     memory_changes: Changes = (),
     window_changes: Mapping[str, Changes] | None = None,
+    lifetimes: Mapping[str, str] | None = None,
     warm_up: DurationLike = 0,
     value: Any = None,
     where: Any = None,
@@ -68,11 +80,15 @@ def optimum(
 ) -> Optimum:
     """The optimum of a join of two tables, given as for `windrow.join`.
 
+    `optimum(query, {"a": table, "b": table, "c": table})` asks the same of any `Query` of time order. Of three and more
+    streams the optimum is not known: `bound` is what no schedule can pass, `value` what a schedule gains.
+
     Parameters:
         memory: rows that may be held from one instant to the next; split between the streams with
-            `Memory(rows, split=True)`, shared otherwise.
+            `Memory(rows, split=True)`, shared otherwise. By default the query's.
         memory_changes: (time, memory) from when on the memory is another.
         window_changes: by side, (time, window) from when on its window is another.
+        lifetimes: by side, a column that says how long each row can match at most, besides its window.
         warm_up: a duration from the first row; matches in it do not count.
         value: what a match is worth: a `Value`, or a function of a table of all pairs (columns "left.x", "right.y")
             that gives one number for each.
@@ -80,9 +96,18 @@ def optimum(
             pass, for equality joins of any length; "auto" takes the bracket where there are many rows.
     """
     called = value if callable(value) else None
-    query = pair_query(on, time, within, where=where, value=None if called else value)
-    sides = {"left": left, "right": right}
-    return optimum_of(Question(query, sides, memory, memory_changes, window_changes, warm_up, called), method)
+    if isinstance(left, Query):
+        if on is not None or time is not None or within is not None or where is not None:
+            raise SpecError("on, time, within and where are the query's: leave them out")
+        query, sides = left if value is None or called else left.with_(value=value), right
+    else:
+        if on is None:
+            raise SpecError("the optimum of two tables needs on=: the columns that must be equal")
+        query = pair_query(on, time, within, where=where, value=None if called else value)
+        sides = {"left": left, "right": right}
+    memory = query.memory if memory is None else memory
+    question = Question(query, sides, memory, memory_changes, window_changes, lifetimes, warm_up, called)
+    return optimum_of(question, method)
 
 
 def optimum_of(question: Question, method: Literal["auto", "exact", "bracket"] = "auto") -> Optimum:
@@ -95,22 +120,25 @@ def optimum_of(question: Question, method: Literal["auto", "exact", "bracket"] =
         raise SpecError("a bracket needs an equality join, time windows and matches of equal worth: use method='exact'")
     if instance.key is not None and (method == "bracket" or (method == "auto" and instance.rows > MANY_ROWS)):
         bound, value, until = bracket(instance)
-        return Optimum(value, bound, exact_gain(instance), instance, until)
+        return Optimum(value, bound, gain_of(instance, instance.last), question, instance, until)
+    if len(question.query.streams) > 2:
+        bound, value, until = bounded(instance, _by_flow)
+    else:
+        until, bound = _by_flow(instance)
+        value = gain_of(instance, until)
+    assert fits(instance, until), "a schedule from a flow fits the memory"
+    return Optimum(value, bound, gain_of(instance, instance.last), question, instance, until)
+
+
+def _by_flow(instance: Instance) -> tuple[np.ndarray, float]:
+    """The best schedule, and what no schedule can pass."""
     until = instance.instant.copy()
     bound = instance.at_once
     for pool in range(instance.places.shape[0]):
         rows, held, most = _solved(instance, pool)
         until[rows] = held
         bound += most
-    assert fits(instance, until), "a schedule from a flow fits the memory"
-    return Optimum(gain_of(instance, until), bound, exact_gain(instance), instance, until)
-
-
-def exact_gain(instance: Instance) -> float:
-    """What unlimited memory gains."""
-    if instance.key is not None:
-        return gain_of(instance, instance.last)
-    return instance.at_once + float(instance.gain.sum())
+    return until, bound
 
 
 def _solved(instance: Instance, pool: int) -> tuple[np.ndarray, np.ndarray, float]:

@@ -46,8 +46,7 @@ def until_of_keys(
 def gain_of(instance: Instance, until: np.ndarray) -> float:
     """What a schedule gains, matches of rows that come together included; found without any flow."""
     if instance.key is None:
-        there = instance.event_instant <= until[instance.event_row]
-        return instance.at_once + float(instance.gain[there].sum())
+        return instance.at_once + instance.events.gained(until)
     return instance.at_once + key_gain(
         instance.stream, instance.key, instance.instant, np.minimum(until, instance.last), instance.counted_from,
         int(instance.key.max(initial=-1)) + 1,

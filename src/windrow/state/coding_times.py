@@ -92,6 +92,22 @@ def duration_in_units(amount: int, unit: Literal["ns", "steps"], domain: TimeDom
     return Fraction(amount, NANOSECONDS[domain.unit])
 
 
+def lengths(column: Any, domain: TimeDomain, where: str) -> NDArray[np.int64]:
+    """Durations of a column in units of the domain, rounded up: whole numbers of steps, or an Arrow duration.
+
+    A null is longer than anything.
+    """
+    wanted = pa.int64() if domain.unit == "steps" else pa.duration("ns")
+    kind = column.type
+    if not (pa.types.is_integer(kind) if domain.unit == "steps" else pa.types.is_duration(kind)):
+        raise TimeError(f"{where} is {kind}: lifetimes on times that are {domain.kind}s must be of type {wanted}")
+    found = cols.cast(column, wanted, where, TimeError)
+    units, valid = cols.int64s(found), cols.validity(found)
+    if domain.unit != "steps":
+        units = -(-units // NANOSECONDS[domain.unit])
+    return units if valid is None else np.where(valid, units, HIGH)
+
+
 def moment(window: Window, domain: TimeDomain, where: str = "landmark") -> int:
     """Where a landmark window begins, in units of the domain: an ISO text for timestamps and dates, else a number.
 

@@ -1,0 +1,112 @@
+"""Replaying a schedule: the engine itself follows it, by policy `Given`, while memory and windows change as asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from windrow.engine import Engine
+from windrow.errors import SpecError
+from windrow.feed import feed
+from windrow.offline.instance import Instance, Question, Whole, change_instant, whole_of
+from windrow.offline.matches import ROW, worth_of
+from windrow.policies import Given
+from windrow.spec import Memory
+
+UNTIL = "windrow_until"
+
+
+def replay(question: Question, instance: Instance, until: np.ndarray) -> float:
+    """What the engine gains that follows a schedule: the worth of the matches that it gives after the warm-up.
+
+    The engine sheds only when memory is short, so it may hold a row longer than the schedule asks.
+    """
+    if question.lifetimes:
+        raise SpecError(
+            "a schedule with lifetimes of single rows cannot be replayed: the engine's windows are streams'"
+        )
+    binding, whole = whole_of(question)
+    names = question.query.names
+    select = {name: f"{name}.{ROW}" for name in names}
+    policy = Given(UNTIL)
+    query = question.query.with_(memory=Memory.of(question.memory), policy=policy, select=select, value=None)
+    tables = _marked(instance, whole, until)
+    engine = Engine(query, {name: table.schema for name, table in tables.items()})
+    instants = {n: np.searchsorted(instance.ticks, r.time) for n, r in zip(names, whole.rows, strict=True)}
+    total = 0.0
+    for step in _steps(question, binding, instance):
+        if isinstance(step, tuple):
+            for part in feed(query, _between(tables, instants, *step)):
+                total += _gained(question, instance, whole, engine.push(part))
+        else:
+            step.apply(engine)
+    return total
+
+
+class Change:
+    """Another memory or another window of a stream, from an instant on."""
+
+    def __init__(self, memory: Memory | None, stream: str, window: Any) -> None:
+        self.memory, self.stream, self.window = memory, stream, window
+
+    def apply(self, engine: Engine) -> None:
+        """Make an engine change."""
+        if self.memory is not None:
+            engine.memory = self.memory
+        else:
+            engine.window(self.stream, self.window)
+
+
+def _steps(question: Question, binding: Any, instance: Instance) -> Iterator[tuple[int, int] | Change]:
+    """What comes when: instants [from, to) to push, and changes between them.
+
+    Memory that grows does so before the rows of its instant come; where it shrinks, they still meet what was held.
+    """
+    changes: list[tuple[int, Change]] = []
+    before = Memory.of(question.memory)
+    for when, limit in question.memory_changes:
+        memory = Memory.of(limit)
+        assert memory is not None and before is not None
+        shrinks = (memory.rows or 0) < (before.rows or 0)
+        changes.append((change_instant(when, binding, instance.ticks) + shrinks, Change(memory, "", None)))
+        before = memory
+    for stream, windows in (question.window_changes or {}).items():
+        for when, window in windows:
+            changes.append((change_instant(when, binding, instance.ticks), Change(None, stream, window)))
+    start = 0
+    for instant, change in sorted(changes, key=lambda c: c[0]):
+        yield start, instant
+        yield change
+        start = instant
+    yield start, len(instance.ticks)
+
+
+def _marked(instance: Instance, whole: Whole, until: np.ndarray) -> dict[str, pa.Table]:
+    """The tables with each row's number and the instant until which it is to be held."""
+    found = {}
+    for s, (name, table) in enumerate(whole.tables.items()):
+        ranks = np.zeros(table.num_rows, np.int64)
+        mine = instance.stream == s
+        ranks[instance.position[mine]] = until[mine]
+        numbered = table.append_column(ROW, pa.array(np.arange(table.num_rows)))
+        found[name] = numbered.append_column(UNTIL, pa.array(ranks))
+    return found
+
+
+def _between(tables: dict[str, pa.Table], instants: dict[str, np.ndarray], start: int, end: int) -> dict[str, pa.Table]:
+    """The rows that come in some instants."""
+    return {n: t.filter(pa.array((start <= instants[n]) & (instants[n] < end))) for n, t in tables.items()}
+
+
+def _gained(question: Question, instance: Instance, whole: Whole, matches: pa.Table | None) -> float:
+    """Worth of matches that the engine gave."""
+    if matches is None or not matches.num_rows:
+        return 0.0
+    names = question.query.names
+    rows = np.stack([matches[name].to_numpy() for name in names])
+    times = np.stack([r.time[p] for r, p in zip(whole.rows, rows, strict=True)])
+    counted = np.searchsorted(instance.ticks, times.max(axis=0)) >= instance.counted_from
+    return float(worth_of(question, whole.tables, rows, whole.rows)[counted].sum())
