@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from windrow.errors import SpecError
@@ -113,6 +113,24 @@ def policy(name: str, statistics: str | None) -> Policy:
     if not resolve(name).needs_statistics:
         raise SpecError(f"--statistics: the policy {name!r} decides without any; leave it out")
     return resolve({"name": name, "statistics": given})
+
+
+def changes(texts: Iterable[str], option: str, form: Callable[[str], Any]) -> list[tuple[Any, Any]]:
+    """What is another from a moment on: TIME=VALUE, in order of time.
+
+    >>> changes(["500=200", "300=100"], "--memory-at", int)
+    [(300, 100), (500, 200)]
+    """
+    found = []
+    for text in texts:
+        when, equals, value = text.rpartition("=")
+        try:
+            found.append((_value(when), form(value.strip())))
+        except ValueError:
+            equals = ""
+        if not equals:
+            raise SpecError(f"{option}: cannot read {text!r}; write TIME=VALUE, such as 2024-05-31T12:00=200")
+    return sorted(found, key=lambda change: change[0])
 
 
 def _spaced(text: str) -> str:
