@@ -8,7 +8,7 @@ from numba import njit
 from tests.unit.blocks import block_of, plan_of
 
 from windrow.kernels import layout as at
-from windrow.kernels.directory import add, find, refill, remove
+from windrow.kernels.directory import KEY_MASK, add, find, refill, remove
 from windrow.kernels.memory import memory_of
 from windrow.state.block import view
 
@@ -80,7 +80,7 @@ def test_a_directory_is_a_dict_of_codes(shape, streams, d):
     final = {code: key for kind, code, key in ops[-len(set(codes.tolist())) :] if kind == FIND and key >= 0}
     lines = view(block, at.DIRS_AT, 2, at.DIR_SIZE)
     table = view(block, at.TABLES_AT, 2, int(block[at.TABLE_SIZE]))
-    live = sorted(table[d][table[d] >= 0].tolist())
+    live = sorted((table[d][table[d] >= 0] & KEY_MASK).tolist())
     assert len(live) == len(set(live)) == lines[d, at.KEY_LIVE]
     assert set(final.values()) <= set(live)
     assert (table[1 - d] == at.NONE).all() and lines[1 - d, at.KEY_LIVE] == 0

@@ -1,7 +1,8 @@
 """Key directories: from a 64-bit code to a key's record.
 
-Open addressing with linear probing over a table of key numbers; deletion shifts back, so there are no
-tombstones and a lookup costs O(1) as long as the table is at most half full (the owner grows it).
+Open addressing with linear probing over a table of words; deletion shifts back, so there are no tombstones and a
+lookup costs O(1) as long as the table is at most half full (the owner grows it). A word holds a key's number and the
+low bits of its code, so that only the record of the right key is read: others' would each be a miss of the cache.
 """
 
 from typing import Any
@@ -21,6 +22,16 @@ from windrow.kernels.layout import (
 )
 from windrow.kernels.memory import Memory, memory_of
 
+KEY_BITS = 32
+KEY_MASK = (1 << KEY_BITS) - 1
+TAG_MASK = (1 << 31) - 1  # one bit less, for an empty word is negative
+
+
+@inline
+def table_word(code: int, key: int) -> int:
+    """What the table holds for a key."""
+    return ((code & TAG_MASK) << KEY_BITS) | key
+
 
 @inline
 def key_at(m: Memory, d: int, key: int) -> int:
@@ -34,13 +45,13 @@ def find(m: Memory, d: int, code: int) -> int:
     mask = m.table_size - 1
     table = m.tables_at + d * m.table_size
     keys, words = m.keys_at + d * m.key_cap * m.key_words, m.key_words
-    at = code & mask
+    at, tag = code & mask, code & TAG_MASK
     while True:
-        key = m.w[table + at]
-        if key < 0:
+        word = m.w[table + at]
+        if word < 0:
             return NONE
-        if m.w[keys + key * words + CODE] == code:
-            return key
+        if word >> KEY_BITS == tag and m.w[keys + (word & KEY_MASK) * words + CODE] == code:
+            return word & KEY_MASK
         at = (at + 1) & mask
 
 
@@ -52,7 +63,7 @@ def place(m: Memory, d: int, code: int, key: int) -> None:
     at = code & mask
     while m.w[table + at] >= 0:
         at = (at + 1) & mask
-    m.w[table + at] = key
+    m.w[table + at] = table_word(code, key)
 
 
 @inline
@@ -83,8 +94,9 @@ def remove(m: Memory, d: int, key: int) -> None:
     mask = m.table_size - 1
     table = m.tables_at + d * m.table_size
     record = key_at(m, d, key)
+    mine = table_word(m.w[record + CODE], key)
     hole = m.w[record + CODE] & mask
-    while m.w[table + hole] != key:
+    while m.w[table + hole] != mine:
         hole = (hole + 1) & mask
     at = hole
     while True:
@@ -92,7 +104,7 @@ def remove(m: Memory, d: int, key: int) -> None:
         other = m.w[table + at]
         if other < 0:
             break
-        home = m.w[key_at(m, d, other) + CODE] & mask
+        home = (other >> KEY_BITS) & mask
         # move `other` into the hole unless its home lies cyclically after the hole
         if ((at - home) & mask) >= ((at - hole) & mask):
             m.w[table + hole] = other

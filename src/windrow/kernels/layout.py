@@ -34,7 +34,7 @@ HIGH = 2**62
 _next = count()
 # what changes with every row
 SEQ, MATCHED, RANDOM, CLOCK, WATERMARK, CURSOR, ARRIVALS = (next(_next) for _ in range(7))
-PEAK_ROWS, PEAK_BYTES, FREE, FREE_COUNT, TOP, ROUTED, WARMTH, GONE, GONE_COUNT = (next(_next) for _ in range(9))
+PEAK_ROWS, PEAK_BYTES, FREE, FREE_COUNT, TOP, ROUTED, GONE, GONE_COUNT = (next(_next) for _ in range(8))
 WEIGHT, VALUE = (next(_next) for _ in range(2))  # floats
 # switches
 RULE, BY_ROW, STATISTIC, KEEP_IDLE, EMIT, FAIL_WHEN_FULL, HAS_VALUE, VALUE_SUM = (next(_next) for _ in range(8))

@@ -8,7 +8,9 @@ alive.
 
 from typing import Any, NamedTuple
 
+from llvmlite import ir
 from numba import carray, config, types  # type: ignore[attr-defined]
+from numba.core import cgutils
 from numba.extending import intrinsic
 
 from windrow.kernels import layout as at
@@ -65,6 +67,20 @@ def _pointer(item: Any) -> Any:
     return read
 
 
+@intrinsic
+def _fetch(_context: Any, address: Any) -> Any:
+    """Ask for the cache line of an address ahead of time."""
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
+        ask = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+        builder.call(ask, [builder.inttoptr(args[0], byte), number(1), number(3), number(1)])
+        return context.get_dummy_value()
+
+    return types.none(types.intp), code
+
+
 _as_ints = _pointer(types.int64)
 _as_floats = _pointer(types.float64)
 
@@ -79,7 +95,15 @@ if config.DISABLE_JIT:  # type: ignore[attr-defined]  # kernels as plain Python,
         """The words of an array as floats."""
         return array.view("f8")
 
+    def fetch(m: Memory, at: int) -> None:
+        """Nothing: there is no cache to fill."""
+
 else:
+
+    @inline
+    def fetch(m: Memory, at: int) -> None:
+        """Ask for the cache line of a word ahead of time, so that misses of many rows overlap."""
+        _fetch(m.w.ctypes.data + 8 * at)  # type: ignore[call-arg]  # mypy counts the context, too
 
     @inline
     def bare_ints(array: Any) -> Any:

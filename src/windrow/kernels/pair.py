@@ -38,7 +38,6 @@ from windrow.kernels.layout import (
     OUT_PAUSE,
     PAUSE,
     PER_STREAM,
-    R_CODES,
     R_LIVE,
     R_SLOT,
     R_STREAM,
@@ -51,14 +50,12 @@ from windrow.kernels.layout import (
     TIME,
     VALUE,
     VALUE_SUM,
-    WARMTH,
     WATERMARK,
 )
 from windrow.kernels.memory import Memory, bare_floats, bare_ints, memory_of, memory_of_pair
 from windrow.kernels.sample import sampling, tally
 from windrow.kernels.score import stream_of
-
-WARM_ROWS = 32
+from windrow.kernels.warm import CACHED, WARM_ROWS, warm
 
 
 @inner
@@ -122,23 +119,6 @@ def probe_pair(m: Memory, r: Any, rx: Any, at: int, trusted: bool, alone: bool, 
     return found
 
 
-@inline
-def warm(m: Memory, r: Any, start: int, end: int) -> int:
-    """Touch the keys of the rows to come, so that their cache misses overlap; the sum only keeps the reads alive."""
-    words, mask, total = row_words(m), m.table_size - 1, 0
-    for k in range(start, end):
-        key = m.w[m.tables_at + (r[k * words + R_CODES] & mask)]
-        if key >= 0:
-            record = m.keys_at + key * m.key_words
-            partner = m.w[record + PER_STREAM * (1 - r[k * words + R_STREAM]) + TAIL]
-            own = m.w[record + PER_STREAM * r[k * words + R_STREAM] + TAIL]
-            if partner >= 0:
-                total += m.w[slot_at(m, partner) + TIME]
-            if own >= 0:
-                total += m.w[slot_at(m, own) + TIME]
-    return total
-
-
 @entry
 def drive_pair(block: Any, batch: Any, out: Any) -> tuple[int, Any, int]:
     """Take the batch from the cursor on; what stopped it, the matches as payload rows, and how many."""
@@ -150,9 +130,9 @@ def drive_pair(block: Any, batch: Any, out: Any) -> tuple[int, Any, int]:
     warmed = i
     while i < rows:
         end = group_end(m, r, i, rows)
-        if end > warmed:
+        if end > warmed and m.table_size > CACHED:
             warmed = min(max(end, i + WARM_ROWS), rows)
-            m.w[WARMTH] = warm(m, r, i, warmed)
+            warm(m, r, i, warmed)
         status = enter(m, r, i, end)
         if status != DONE:
             break
