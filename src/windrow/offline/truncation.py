@@ -28,7 +28,7 @@ of 1, 2, 4, ... The worst case is O(c keep log c) for c classes, never above the
 small factor: c classes hold at least about c^1.5 rows, so log c is below their mean size. Floating point enters only in bounds, with a margin.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -52,6 +52,13 @@ class Kept:
     n: Counts
     a: Counts
     b: Counts
+    bound: int | None = None
+    """Matches that no choice of as many rows can pass; None where nothing was proved."""
+
+    @property
+    def proved(self) -> bool:
+        """Whether this is known to be a best choice."""
+        return self.bound is not None and self.matches >= self.bound
 
     @property
     def rows(self) -> int:
@@ -82,16 +89,16 @@ def optimal(m: ArrayLike, n: ArrayLike, keep: int) -> Kept:
     >>> kept.a.tolist(), kept.b.tolist(), kept.matches
     ([0, 3, 1], [0, 3, 2], 11)
     """
-    m, n = _components(m, n)
-    _check_keep(keep, int(m.sum() + n.sum()), "keep")
-    return _with_rows(m, n, _most(m, n, keep), keep)
+    m, n = components(m, n)
+    check_keep(keep, int(m.sum() + n.sum()), "keep")
+    return _best(_with_rows(m, n, _most(m, n, keep), keep))
 
 
 def plain(m: ArrayLike, n: ArrayLike, keep: int) -> Kept:
     """The same by the published dynamic programme, in O(c keep^2) time and O(c keep) space: for comparison."""
-    m, n = _components(m, n)
-    _check_keep(keep, int(m.sum() + n.sum()), "keep")
-    return _with_rows(m, n, truncated.plain(m, n, keep), keep)
+    m, n = components(m, n)
+    check_keep(keep, int(m.sum() + n.sum()), "keep")
+    return _best(_with_rows(m, n, truncated.plain(m, n, keep), keep))
 
 
 def adg(m: ArrayLike, n: ArrayLike, keep: int) -> Kept:
@@ -99,8 +106,8 @@ def adg(m: ArrayLike, n: ArrayLike, keep: int) -> Kept:
 
     It keeps at least half of the matches that are possible, and drops at most twice as many as necessary.
     """
-    m, n = _components(m, n)
-    _check_keep(keep, int(m.sum() + n.sum()), "keep")
+    m, n = components(m, n)
+    check_keep(keep, int(m.sum() + n.sum()), "keep")
     weight = m + n
     order = np.argsort(-(m * n) / np.maximum(weight, 1), kind="stable")
     before = np.cumsum(weight[order]) - weight[order]
@@ -109,7 +116,13 @@ def adg(m: ArrayLike, n: ArrayLike, keep: int) -> Kept:
     return _with_rows(m, n, rows, keep)
 
 
-def _components(m: ArrayLike, n: ArrayLike) -> tuple[Counts, Counts]:
+def _best(kept: Kept) -> Kept:
+    """The choice, said to be a best one."""
+    return replace(kept, bound=kept.matches)
+
+
+def components(m: ArrayLike, n: ArrayLike) -> tuple[Counts, Counts]:
+    """The counts as arrays, checked."""
     m, n = np.asarray(m), np.asarray(n)
     for name, counts in (("m", m), ("n", n)):
         if counts.ndim != 1 or (len(counts) and counts.dtype.kind not in "iu"):
@@ -123,7 +136,8 @@ def _components(m: ArrayLike, n: ArrayLike) -> tuple[Counts, Counts]:
     return m.astype(np.int64), n.astype(np.int64)
 
 
-def _check_keep(keep: int, rows: int, what: str) -> None:
+def check_keep(keep: int, rows: int, what: str) -> None:
+    """Refuse a number of rows that cannot be kept."""
     if isinstance(keep, bool) or not isinstance(keep, (int, np.integer)):
         raise SpecError(f"{what} must be a whole number of rows, got {keep!r}")
     if keep < 0:
