@@ -87,7 +87,7 @@ def optimal(m: ArrayLike, n: ArrayLike, keep: int) -> Kept:
 
     >>> kept = optimal([2, 3, 1], [2, 3, 9], keep=9)
     >>> kept.a.tolist(), kept.b.tolist(), kept.matches
-    ([0, 3, 1], [0, 3, 2], 11)
+    ([2, 3, 0], [1, 3, 0], 11)
     """
     m, n = components(m, n)
     check_keep(keep, int(m.sum() + n.sum()), "keep")

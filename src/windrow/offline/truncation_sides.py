@@ -84,7 +84,7 @@ def ndg_many(counts: Sequence[ArrayLike], keeps: Sequence[int]) -> list[Counts]:
     With r relations it drops at most r times as many matches as necessary. The exact answer is NP-hard from three on.
 
     >>> [kept.tolist() for kept in ndg_many([[2, 1], [1, 3], [4, 1]], keeps=[2, 2, 3])]
-    [[1, 1], [1, 1], [2, 1]]
+    [[2, 0], [1, 1], [2, 1]]
     """
     relations = [components(c, c)[0] for c in counts]
     if len({len(relation) for relation in relations}) != 1 or len(keeps) != len(relations):
