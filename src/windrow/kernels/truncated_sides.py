@@ -1,9 +1,10 @@
 """Lists of states for truncated joins with a budget per side: what `offline/truncation_sides.py` searches with.
 
-A state is a set of components: rows of the left (A) and of the right side (B), matches (VALUE), whether one of them has been
-cut on the right (CUT), and how it came about (NODE). A list is sorted by (A, B, CUT). Among states with equal A one stays only if
-it has more matches than all that need no more of B, and, if it has used its cut, than those that have not.
-A state also leaves when `value - price_a A - price_b B + constant` is negative: it cannot pass the best answer known.
+A state is a set of components: rows of the left (A) and of the right side (B), matches (VALUE), whether one of them
+has been cut on the right (CUT), and how it came about (NODE). A list is sorted by (A, B, CUT). Among states with
+equal A one stays only if it has more matches than all that need no more of B, and, if it has used its cut, than those
+that have not. A state also leaves when `value - price_a A - price_b B + constant` is negative: it cannot pass the
+best answer known.
 """
 
 from typing import Any
@@ -91,13 +92,15 @@ def most_promising(states: Any, length: int, limit: int, price_a: float, price_b
 
 @entry
 def with_components(
-    states: Any, m: Any, n: Any, least: Any, numbers: Any, pool: Any, top: int, limits: Any, gap: float, limit: int, effort: int
+    states: Any, m: Any, n: Any, least: Any, numbers: Any, pool: Any, top: int, limits: Any, gap: float, limit: int,
+    effort: int,
 ) -> Any:  # fmt: skip
     """The list with components added one by one: each is left out, kept whole, or kept with some right rows.
 
-    least: the fewest right rows with which a component can be kept. limits: (most a, most b, price a, price b, constant), the constant counting these components as undecided; a cut that
-    loses more than `gap` is not tried. Gives the list, the pool and its top, and what is left of the `effort`, which is
-    counted in states looked at; once it is negative, the list is not whole.
+    least: the fewest right rows with which a component can be kept. limits: (most a, most b, price a, price b,
+    constant), the constant counting these components as undecided; a cut that loses more than `gap` is not tried.
+    Gives the list, the pool and its top, and what is left of the `effort`, which is counted in states looked at; once
+    it is negative, the list is not whole.
     """
     most_a, most_b, price_a, price_b, constant = limits
     here = states.copy()
@@ -134,7 +137,7 @@ def with_components(
 
 @entry
 def completed(states: Any, m: int, n: int, most_a: int, most_b: int, best: int) -> Any:
-    """The best completion of a list by part of one component: (value, state, rows a, rows b); state -1 if none is better."""
+    """The best completion of a list by part of one component: (value, state, rows a, rows b); state -1: none is better."""
     found, part_a, part_b = -1, 0, 0
     for k in range(states.shape[1]):
         a, b = min(m, most_a - states[A, k]), min(n, most_b - states[B, k])

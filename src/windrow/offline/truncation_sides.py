@@ -1,25 +1,27 @@
 """Truncated joins of histograms with a budget per side: exactly `keep_a` rows of the left, `keep_b` of the right.
 
-**The optimum.** Kept are a_i <= m_i and b_i <= n_i, and the matches are the sum of a_i b_i. For given b this is a knapsack in
-a that may be filled in order of b_i, so all a_i but one are 0 or m_i; then, for given a, the same holds for b. A
-best choice thus has at most one component cut on the left and one cut on the right, which may be the same or not (K(2, 10)
-and K(10, 2) with five rows of each side: 2 x 3 + 3 x 2 beats every choice that cuts one).
+**The optimum.** Kept are a_i <= m_i and b_i <= n_i, and the matches are the sum of a_i b_i. For given b this is a
+knapsack in a that may be filled in order of b_i, so all a_i but one are 0 or m_i; then, for given a, the same holds
+for b. A best choice thus has at most one component cut on the left and one cut on the right, which may be the same or
+not (K(2, 10) and K(10, 2) with five rows of each side: 2 x 3 + 3 x 2 beats every choice that cuts one).
 
 1. *A bound.* For prices per row of each side, no choice keeps more than
    `U = p_a keep_a + p_b keep_b + sum of max(0, m n - p_a m - p_b n)`: what a component gains beyond its price,
-   `a b - p_a a - p_b b`, is bilinear, so it is largest at a corner of the box, and only the corners (0, 0) and (m, n) are not
-   negative. Prices come from bisection over p_a, with a fractional knapsack for p_b.
-2. *Losses, gap, core* as in `truncation.py`. Being bilinear, the loss over all cuts of a component is least at one of five
-   points, which say whether the component may be cut at all; and it is not cut if all components at least as large on both sides
-   would then have to be kept, at a loss beyond the gap.
-3. *Two cuts.* Let i be cut on the right, with b_i rows there, and j on the left, with a_j. Then m_i <= a_j and n_j <= b_i, or moving
-   a right row from j to i, or a left row from i to j, would gain. So i keeps at least n_j right rows for some j with m_j > m_i.
+   `a b - p_a a - p_b b`, is bilinear, so it is largest at a corner of the box, and only the corners (0, 0) and (m, n)
+   are not negative. Prices come from bisection over p_a, with a fractional knapsack for p_b.
+2. *Losses, gap, core* as in `truncation.py`. Being bilinear, the loss over all cuts of a component is least at one of
+   five points, which say whether the component may be cut at all; and it is not cut if all components at least as
+   large on both sides would then have to be kept, at a loss beyond the gap.
+3. *Two cuts.* Let i be cut on the right, with b_i rows there, and j on the left, with a_j. Then m_i <= a_j and n_j <=
+   b_i, or moving a right row from j to i, or a left row from i to j, would gain. So i keeps at least n_j right rows
+   for some j with m_j > m_i.
 4. *The search* (`kernels/truncated_sides.py`) keeps sets of whole components, with at most one cut on the right, for
    each component that may be cut on the left (or on both sides): its part is then what room is left.
 
-Time is bounded by O(c log c keep_a keep_b) list operations times the cuts tried, against O(c keep_a keep_b m n) of the published
-programme. That can still be much, for states have two weights, so the search has an effort that it may spend. Where it
-runs out, the answer is the best one found, and `Kept.bound` says how many matches a best choice can have at most.
+Time is bounded by O(c log c keep_a keep_b) list operations times the cuts tried, against O(c keep_a keep_b m n) of
+the published programme. That can still be much, for states have two weights, so the search has an effort that it may
+spend. Where it runs out, the answer is the best one found, and `Kept.bound` says how many matches a best choice can
+have at most.
 """
 
 from __future__ import annotations
@@ -70,8 +72,9 @@ def plain_sides(m: ArrayLike, n: ArrayLike, keep_a: int, keep_b: int) -> Kept:
 def ndg(m: ArrayLike, n: ArrayLike, keep_a: int, keep_b: int) -> Kept:
     """Node degree greedy: the left rows with the most partners, then the right rows with the most partners left.
 
-    It drops at most twice as many matches as necessary. The papers also say that it keeps at least half of what is possible,
-    which does not hold: of many K(1, r + 1) and one K(r, r) it keeps r of r^2 matches when r rows of each side are kept.
+    It drops at most twice as many matches as necessary. The papers also say that it keeps at least half of what is
+    possible, which does not hold: of many K(1, r + 1) and one K(r, r) it keeps r of r^2 matches when r rows of each
+    side are kept.
     """
     m, n = _checked(m, n, keep_a, keep_b)
     a = _filled(m, n, keep_a)
@@ -281,7 +284,7 @@ class _Search:
         if len(cuttable) <= 1:
             m, n = (int(self.m[cuttable[0]]), int(self.n[cuttable[0]])) if len(cuttable) else (0, 0)
             known = self.value - self.base_value
-            value, at, a, b = truncated_sides.completed(states, m, n, self.room_a, self.room_b, known)
+            _, at, a, b = truncated_sides.completed(states, m, n, self.room_a, self.room_b, known)
             if at >= 0:
                 self._take(int(states[truncated_sides.NODE, at]), cuttable, a, b)
             return

@@ -41,7 +41,7 @@ class Budget:
             if getattr(self, f"keep_{side}") is not None and getattr(self, f"drop_{side}") is not None:
                 raise SpecError(f"keep_{side} and drop_{side} say the same thing twice: give one of them")
         if len(in_all) == 2 or (in_all and self.by_side):
-            raise SpecError("give keep or drop for both relations together, or keep_a/drop_a and keep_b/drop_b, not both")
+            raise SpecError("give keep or drop for both relations together, or budgets by side (keep_a, ...), not both")
         if not in_all and not self.by_side:
             raise SpecError("say how many rows to keep: keep= or drop= in all, or keep_a=, keep_b= (drop_a=, drop_b=)")
 
@@ -77,7 +77,7 @@ def check_method(method: str, budget: Budget) -> None:
     if method == "adg" and budget.by_side:
         raise SpecError("adg keeps so many rows in all: give keep= or drop=, or use method='ndg' or 'optimal'")
     if method == "ndg" and not budget.by_side:
-        raise SpecError("ndg keeps so many rows of each side: give keep_a= and keep_b=, or use method='adg' or 'optimal'")
+        raise SpecError("ndg keeps so many rows of each side: give keep_a=, keep_b=, or use method='adg' or 'optimal'")
 
 
 def choose(m: Ints, n: Ints, nulls: tuple[int, int], budget: Budget, method: Method) -> Choice:

@@ -1,12 +1,13 @@
 """Truncated joins on Spark: Spark counts keys and picks rows, the choice is made on the driver from the counts alone.
 
-Two small jobs collect the histograms (key, rows, bytes). What is kept goes back as a list of keys, or of the keys that are
-dropped if that is shorter, against which each relation is filtered by a semi or anti join. Of a key that is kept in part, Spark
-takes the rows whose contents hash lowest (then the smallest), so the same rows are kept however often, and in whatever order,
-they are computed; rows that are equal in all columns that can be ordered are alike, but for columns of maps and variants.
+Two small jobs collect the histograms (key, rows, bytes). What is kept goes back as a list of keys, or of the keys
+that are dropped if that is shorter, against which each relation is filtered by a semi or anti join. Of a key that is
+kept in part, Spark takes the rows whose contents hash lowest (then the smallest), so the same rows are kept however
+often, and in whatever order, they are computed; rows that are equal in all columns that can be ordered are alike, but
+for columns of maps and variants.
 
-The relations are read once for the histograms, and again by whoever uses `left`, `right` or the join: cache() what is dear to
-compute, and what is not the same when computed twice. Works with classic sessions and with Spark Connect.
+The relations are read once for the histograms, and again by whoever uses `left`, `right` or the join: cache() what is
+dear to compute, and what is not the same when computed twice. Works with classic sessions and with Spark Connect.
 """
 
 from __future__ import annotations
@@ -72,20 +73,16 @@ def truncate_frames(query: Query, frames: dict[str, Any], budget: Budget, method
         for one, h, kept in zip(label, both, (choice.kept.a, choice.kept.b), strict=True)
     ]
     nulls = (choice.null_left, choice.null_right)
-    parts = [
-        _truncated(frame, keys.columns[k], both[k], wanted[k], nulls[k]) for k, frame in enumerate(sides)
-    ]
+    parts = [_truncated(frame, keys.columns[k], both[k], wanted[k], nulls[k]) for k, frame in enumerate(sides)]
     names = outputs(query, schemas)
-    return Truncated(
-        *parts,
-        *(int(w.sum()) + extra for w, extra in zip(wanted, nulls, strict=True)),
-        *(int((h.rows - w).sum()) + h.null_rows - x for h, w, x in zip(both, wanted, nulls, strict=True)),
-        matches=choice.kept.matches,
-        exact_matches=choice.kept.exact,
-        bound=choice.kept.bound,
+    return Truncated.of(
+        parts,
+        kept=[int(one.sum()) + extra for one, extra in zip(wanted, nulls, strict=True)],
+        rows=[int(h.rows.sum()) + h.null_rows for h in both],
+        choice=choice.kept,
         cut=_cuts(both[0], label[0], choice.kept),
-        bytes=_bytes(both, wanted, nulls),
-        _join=lambda: _joined(parts, keys, names),
+        size=_bytes(both, wanted, nulls),
+        join=lambda: _joined(parts, keys, names),
     )
 
 

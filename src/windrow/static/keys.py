@@ -45,8 +45,9 @@ def labels(
 ) -> tuple[list[Ints], int]:
     """A label for each row of each relation, given by its key columns; -1 where a key is null. And how many labels.
 
-    Labels follow the order in which keys first appear. Codes of text or of several columns are hashes: rows of one code are
-    compared with the first of them, and those that differ get labels of their own. `mask` is a seam for tests of that.
+    Labels follow the order in which keys first appear. Codes of text or of several columns are hashes: rows of one
+    code are compared with the first of them, and those that differ get labels of their own. `mask` is a seam for
+    tests of that.
     """
     cast = [cast_keys(columns, types) for columns in relations]
     coded = [key_codes(columns, types, mask=mask) for columns in cast]

@@ -40,13 +40,12 @@ class TruncatedMany:
 def truncate_many(relations: Mapping[str, Any], on: Any, *, keep: Mapping[str, int]) -> TruncatedMany:
     """Keep so many rows of each of several tables that are joined on one key, those with the most matches.
 
-    With r relations at most r times as many matches are lost as must be; no fast way to lose the fewest is known from three
-    relations on, for it is NP-hard. A relation that `keep` does not name is kept whole.
+    With r relations at most r times as many matches are lost as must be; no fast way to lose the fewest is known from
+    three relations on, for it is NP-hard. A relation that `keep` does not name is kept whole.
 
-    >>> tables = {name: pa.table({"k": keys}) for name, keys in {"a": [1, 1, 2], "b": [1, 2, 2], "c": [1, 1, 2]}.items()}
-    >>> result = truncate_many(tables, on="k", keep={"a": 2, "c": 2})
-    >>> result.matches, result.exact_matches
-    (4, 6)
+    >>> tables = {name: pa.table({"k": keys}) for name, keys in {"a": [1, 1, 2], "b": [1, 2, 2], "c": [1, 1,
+    2]}.items()} >>> result = truncate_many(tables, on="k", keep={"a": 2, "c": 2}) >>> result.matches,
+    result.exact_matches (4, 6)
     """
     if not isinstance(relations, Mapping) or len(relations) < 2:
         raise SpecError("truncate_many needs at least two relations, by name: {'a': table, 'b': table, 'c': table}")
@@ -65,7 +64,8 @@ def truncate_many(relations: Mapping[str, Any], on: Any, *, keep: Mapping[str, i
     wanted = [keep.get(name, table.num_rows) for name, table in tables.items()]
     for name, rows, table in zip(tables, wanted, tables.values(), strict=True):
         if isinstance(rows, bool) or not isinstance(rows, int) or not 0 <= rows <= table.num_rows:
-            raise SpecError(f"keep of {name!r} must be a whole number from 0 to its {table.num_rows:,} rows, got {rows!r}")
+            most = f"{table.num_rows:,} rows"
+            raise SpecError(f"keep of {name!r} must be a whole number from 0 to its {most}, got {rows!r}")
     kept = ndg_many(counts, [min(w, int(c.sum())) for w, c in zip(wanted, counts, strict=True)])
     parts = {}
     for k, (name, table) in enumerate(tables.items()):

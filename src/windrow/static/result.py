@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
+
+from windrow.offline.truncation import Kept
 
 
 @dataclass(frozen=True)
 class Bytes:
     """Bytes that travel: histograms to the place of the choice, requests back, and the rows asked for.
 
-    Rows are counted as in Arrow: fixed widths, offsets, and the bytes of text. A histogram entry, or a request, is a key
-    and a count of eight bytes.
+    Rows are counted as in Arrow: fixed widths, offsets, and the bytes of text. A histogram entry, or a request, is a
+    key and a count of eight bytes.
     """
 
     histograms: int
@@ -67,6 +69,27 @@ class Truncated:
     cut: tuple[Cut, ...]
     bytes: Bytes
     _join: Callable[[], Any] = field(repr=False)
+
+    @classmethod
+    def of(
+        cls, parts: Sequence[Any], kept: Sequence[int], rows: Sequence[int], choice: Kept, cut: tuple[Cut, ...],
+        size: Bytes, join: Callable[[], Any],
+    ) -> Truncated:  # fmt: skip
+        """The result for two truncated relations, of which so many of so many rows were kept."""
+        return cls(
+            left=parts[0],
+            right=parts[1],
+            kept_left=kept[0],
+            kept_right=kept[1],
+            dropped_left=rows[0] - kept[0],
+            dropped_right=rows[1] - kept[1],
+            matches=choice.matches,
+            exact_matches=choice.exact,
+            bound=choice.bound,
+            cut=cut,
+            bytes=size,
+            _join=join,
+        )
 
     @property
     def recall(self) -> float:

@@ -36,16 +36,14 @@ def truncate_tables(
     ]
     parts = [table.filter(pa.array(mask)) for table, mask in zip(sides, masks, strict=True)]
     names = dict(zip(tables, parts, strict=True))
-    return Truncated(
-        *parts,
-        *(int(mask.sum()) for mask in masks),
-        *(int((~mask).sum()) for mask in masks),
-        matches=choice.kept.matches,
-        exact_matches=choice.kept.exact,
-        bound=choice.kept.bound,
+    return Truncated.of(
+        parts,
+        kept=[int(mask.sum()) for mask in masks],
+        rows=[table.num_rows for table in sides],
+        choice=choice.kept,
         cut=_cuts(sides, keys, label, choice.kept),
-        bytes=_bytes(sides, keys, label, masks),
-        _join=lambda: joined(query, names),
+        size=_bytes(sides, keys, label, masks),
+        join=lambda: joined(query, names),
     )
 
 

@@ -32,9 +32,10 @@ def truncate(
         left, right: Arrow tables, pandas or Polars data frames; or two Spark DataFrames that are not streaming.
         on: a column that both have, a list of such, or `Equal` predicates over "left.column" and "right.column".
         keep, drop: rows to keep, or to drop, of both relations together.
-        keep_a, keep_b, drop_a, drop_b: the same for the left (a) and the right relation (b), each with a budget of its own; one
-            that has none is kept whole.
-        method: "optimal"; "adg", average degree greedy, for a budget in all; "ndg", node degree greedy, for one by side.
+        keep_a, keep_b, drop_a, drop_b: the same for the left (a) and the right relation (b), each with a budget of
+            its own; one that has none is kept whole.
+        method: "optimal"; "adg", average degree greedy, for a budget in all; "ndg", node degree greedy, for one by
+        side.
 
     Exactly so many rows are kept. Of a key the first ones in a table's order; on Spark those whose contents hash
     lowest, so that a recomputation keeps the same. Rows that match nothing are kept only when all others are,
