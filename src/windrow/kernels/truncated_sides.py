@@ -137,7 +137,7 @@ def with_components(
 
 @entry
 def completed(states: Any, m: int, n: int, most_a: int, most_b: int, best: int) -> Any:
-    """The best completion of a list by part of one component: (value, state, rows a, rows b); state -1: none is better."""
+    """The best completion of a list by part of one component: (value, state, rows a, rows b), state -1 if none."""
     found, part_a, part_b = -1, 0, 0
     for k in range(states.shape[1]):
         a, b = min(m, most_a - states[A, k]), min(n, most_b - states[B, k])
