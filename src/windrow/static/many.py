@@ -43,9 +43,11 @@ def truncate_many(relations: Mapping[str, Any], on: Any, *, keep: Mapping[str, i
     With r relations at most r times as many matches are lost as must be; no fast way to lose the fewest is known from
     three relations on, for it is NP-hard. A relation that `keep` does not name is kept whole.
 
-    >>> tables = {name: pa.table({"k": keys}) for name, keys in {"a": [1, 1, 2], "b": [1, 2, 2], "c": [1, 1,
-    2]}.items()} >>> result = truncate_many(tables, on="k", keep={"a": 2, "c": 2}) >>> result.matches,
-    result.exact_matches (4, 6)
+    >>> keys = {"a": [1, 1, 2], "b": [1, 2, 2], "c": [1, 1, 2]}
+    >>> tables = {name: pa.table({"k": values}) for name, values in keys.items()}
+    >>> result = truncate_many(tables, on="k", keep={"a": 2, "c": 2})
+    >>> result.matches, result.exact_matches
+    (4, 6)
     """
     if not isinstance(relations, Mapping) or len(relations) < 2:
         raise SpecError("truncate_many needs at least two relations, by name: {'a': table, 'b': table, 'c': table}")
