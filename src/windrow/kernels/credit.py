@@ -1,0 +1,362 @@
+"""Credits of GreedyDual-Join: what residents have earned by matching, and where newcomers start.
+
+Two forms, by what the plan says:
+
+    by key   two streams with a common key, one more per match. All residents of a key and stream that match an
+             arrival gain alike: credit = base of the row + count of its key and stream. A heap per key and stream
+             finds the least base, a leaf of the tournament stands for the key. An arrival costs one count, one leaf.
+    by row   everything else. Rows that an arrival matches are marked while it probes (each once, however many
+             matches they share) and paid after it.
+
+Decrements of the paper's methods 2 and 3 take the same from every resident of a pool. Neither the order of credits nor
+a percentile's place in it notices, so none is kept here; nor does either notice a common factor, so ranks count double
+and all credits are whole numbers. Credits are those of the paper but for such a number and factor.
+
+Levels (levels.py) count credits by row as they are. By key they may lag: a key's residents are moved to their new
+levels when their gain since the last time reaches a part (1 / LAG) of how many they are, so that moving costs at most
+LAG + 1 rows per arrival, amortised. A percentile is too low by no more than the largest such gain, and exact where keys have
+at most LAG residents.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from windrow.kernels import heap, levels, tournament
+from windrow.kernels.chains import key_of, link_at, slot_at, stream_at
+from windrow.kernels.directory import key_at
+from windrow.kernels.estimate import freq_at, worth_at
+from windrow.kernels.jit import entry, inline, inner
+from windrow.kernels.layout import (
+    BASE,
+    C_SEEN,
+    C_SHIFT,
+    C_TOP,
+    COUNT,
+    CREDIT_GAIN,
+    CREDIT_SHARE,
+    CREDIT_START,
+    GAIN_NONE,
+    GAIN_RANK,
+    GAIN_TOP,
+    GREEDY_DUAL,
+    HEAD,
+    INITIAL,
+    LEVELS,
+    LINK_NEWER,
+    MARK,
+    MARK_NEXT,
+    MARKED,
+    MATCHED,
+    NEWER,
+    NONE,
+    OLDEST,
+    PENDING,
+    PER_STREAM,
+    POOL,
+    POOL_SIZE,
+    SCORE_OFF,
+    SEQ,
+    START_TOP,
+    START_TUNED,
+    START_ZERO,
+    TRIAL,
+    TRIAL_LEFT,
+    TRIAL_SPAN,
+    TRIAL_START,
+    TRIALS,
+    TRIALS_AT,
+    USED_ROWS,
+)
+from windrow.kernels.memory import Memory, memory_of
+from windrow.kernels.score import group_leaf, root_at, set_leaf, stream_of, touch_group
+
+LAG = 4
+LEAST_SPAN = 256  # arrivals of a half of a trial, at least
+FADE = 0.8  # what an earlier trial of the same initial credit weighs beside a new one
+
+
+@inline
+def filed_at(m: Memory, record: int, stream: int) -> int:
+    """Where the gain of a key's residents stands that their levels know of."""
+    return worth_at(m, record, stream)
+
+
+@inline
+def files(m: Memory) -> bool:
+    """Whether anything asks for percentiles or ranks."""
+    return m.w[CREDIT_START] < START_ZERO or m.w[CREDIT_GAIN] == GAIN_RANK
+
+
+@inline
+def pool_of(m: Memory, stream: int) -> int:
+    """The pool of a stream."""
+    return m.w[stream_at(m, stream) + POOL]
+
+
+@inline
+def score_at(m: Memory, slot: int) -> int:
+    """Where a row's credit stands or, by key, its base."""
+    return slot_at(m, slot) + m.w[SCORE_OFF]
+
+
+@inline
+def credit_of(m: Memory, slot: int) -> float:
+    """A resident's credit."""
+    if m.by_row:
+        return m.x[score_at(m, slot)]
+    return m.x[score_at(m, slot)] + m.x[freq_at(key_at(m, 0, key_of(m, slot, 0)), stream_of(m, slot))]
+
+
+@inline
+def level_credit(m: Memory, slot: int) -> float:
+    """A resident's credit as far as its level knows."""
+    if m.by_row:
+        return m.x[score_at(m, slot)]
+    return m.x[score_at(m, slot)] + m.x[filed_at(m, key_at(m, 0, key_of(m, slot, 0)), stream_of(m, slot))]
+
+
+# ------------------------------------------------------------------------------------------- in and out
+
+
+@inline
+def enter(m: Memory, slot: int) -> None:
+    """Take note of a resident whose credit stands in its score; by key the score becomes its base."""
+    stream = stream_of(m, slot)
+    line = levels.line_at(m, pool_of(m, stream))
+    m.w[line + C_TOP] = max(m.w[line + C_TOP], int(m.x[score_at(m, slot)]))
+    if m.by_row:
+        m.w[heap.links_at(m, slot) + MARK] = 0
+    else:
+        record = key_at(m, 0, key_of(m, slot, 0))
+        m.x[score_at(m, slot)] -= m.x[freq_at(record, stream)]
+        root = root_at(m, record, stream)
+        m.w[root] = heap.insert(m, m.w[root] - 1, slot) + 1
+        if m.w[root] - 1 == slot:
+            touch_group(m.w, key_of(m, slot, 0), stream)
+    if files(m):
+        levels.put(m, pool_of(m, stream), level_credit(m, slot))
+
+
+@inline
+def leave(m: Memory, slot: int) -> None:
+    """Forget a resident; its leaf is left to the caller."""
+    stream = stream_of(m, slot)
+    if files(m):
+        levels.take(m, pool_of(m, stream), level_credit(m, slot))
+    if m.by_row:
+        return
+    record = key_at(m, 0, key_of(m, slot, 0))
+    root = root_at(m, record, stream)
+    m.w[root] = heap.remove(m.w, m.w[root] - 1, slot) + 1
+    if m.w[root] == 0:
+        m.x[freq_at(record, stream)] = 0.0
+        m.x[filed_at(m, record, stream)] = 0.0
+
+
+@entry
+def build(block: Any) -> None:
+    """Heaps and levels from the residents' scores and the keys' counts; the lines of credits stand already."""
+    m = memory_of(block)
+    for stream in range(m.streams):
+        slot = m.w[stream_at(m, stream) + OLDEST]
+        while slot >= 0:
+            if not m.by_row:
+                root = root_at(m, key_at(m, 0, key_of(m, slot, 0)), stream)
+                m.w[root] = heap.insert(m, m.w[root] - 1, slot) + 1
+            if files(m):
+                levels.put(m, pool_of(m, stream), level_credit(m, slot))
+            slot = m.w[slot_at(m, slot) + NEWER]
+
+
+@inner
+def renew(words: Any, pool: int) -> None:
+    """Choose a pool's levels anew, as narrow as its credits allow, and file every resident where it belongs."""
+    m = memory_of(words)
+    least, most = np.inf, 0.0
+    for again in range(2):
+        for stream in range(m.streams):
+            if pool_of(m, stream) != pool:
+                continue
+            slot = m.w[stream_at(m, stream) + OLDEST]
+            while slot >= 0:
+                credit = credit_of(m, slot)
+                least, most = min(least, credit), max(most, credit)
+                if again:
+                    if not m.by_row:
+                        record = key_at(m, 0, key_of(m, slot, 0))
+                        m.x[filed_at(m, record, stream)] = m.x[freq_at(record, stream)]
+                    levels.put(m, pool, credit)
+                slot = m.w[slot_at(m, slot) + NEWER]
+        if not again and least < np.inf:
+            levels.clear(m.w, pool, int(least), levels.width_for(int(most) - int(least)))
+
+
+# ---------------------------------------------------------------------------------------------- credits
+
+
+@inner
+def first_credit(words: Any, slot: int) -> float:
+    """The credit of a row that is about to be admitted."""
+    m = memory_of(words)
+    start, pool = m.w[CREDIT_START], pool_of(m, stream_of(m, slot))
+    line = levels.line_at(m, pool)
+    if start == START_ZERO:
+        return 0.0
+    if start == START_TOP:
+        m.w[line + C_TOP] += 1
+        return float(m.w[line + C_TOP])
+    rows = m.w[m.pools_at + pool * POOL_SIZE + USED_ROWS]
+    if rows == 0:
+        levels.clear(m.w, pool, 0, 0)
+        return 0.0
+    if m.w[line + C_SHIFT] > 0:
+        m.w[line + C_SEEN] += 1
+        if m.w[line + C_SEEN] >= max(rows, LEVELS):  # a pass over all rows, paid by as many admissions
+            m.w[line + C_SEEN] = 0
+            renew(m.w, pool)
+    share = trial_share(m) if start == START_TUNED else m.x[CREDIT_SHARE]
+    least = m.x[tournament.leaf_at(m, pool, tournament.winner(m, pool)) + BASE]
+    return max(levels.percentile(m, pool, rows, share), least)
+
+
+@inline
+def marks(m: Memory) -> bool:
+    """Whether matched rows are marked one by one."""
+    return m.rule == GREEDY_DUAL and m.by_row != 0 and m.w[CREDIT_GAIN] != GAIN_NONE
+
+
+@inline
+def mark(m: Memory, slot: int) -> None:
+    """Note that the present arrival has matched a resident."""
+    at = heap.links_at(m, slot)
+    if m.w[at + MARK] != m.w[SEQ]:  # unique: it is raised when a row is taken
+        m.w[at + MARK] = m.w[SEQ]
+        m.w[at + MARK_NEXT] = m.w[MARKED]
+        m.w[MARKED] = slot
+
+
+@inner
+def pay_marked(words: Any) -> None:
+    """Give the marked rows what the present arrival adds; ranks are those before anybody is paid."""
+    m = memory_of(words)
+    gain, first = m.w[CREDIT_GAIN], m.w[MARKED]
+    if gain == GAIN_TOP:
+        for pool in range(m.pools):
+            m.w[levels.line_at(m, pool) + C_TOP] += 1
+    slot = first
+    while slot >= 0 and gain == GAIN_RANK:
+        at = heap.links_at(m, slot)
+        m.w[at + PENDING] = levels.twice_rank(m.w, pool_of(m, stream_of(m, slot)), m.x[score_at(m, slot)])
+        slot = m.w[at + MARK_NEXT]
+    slot = first
+    while slot >= 0:
+        at, pool = heap.links_at(m, slot), pool_of(m, stream_of(m, slot))
+        credit = m.x[score_at(m, slot)] + 1.0
+        if gain == GAIN_RANK:
+            credit = m.x[score_at(m, slot)] + m.w[at + PENDING]
+        elif gain == GAIN_TOP:
+            credit = float(m.w[levels.line_at(m, pool) + C_TOP])
+        if files(m):
+            levels.move(m, pool, m.x[score_at(m, slot)], credit)
+        m.x[score_at(m, slot)] = credit
+        set_leaf(m, tournament.leaf_at(m, pool, slot), slot, credit)
+        tournament.update(m, pool, slot, 0.0)
+        slot = m.w[at + MARK_NEXT]
+    m.w[MARKED] = NONE
+
+
+@inline
+def pay_key(m: Memory, key: int, stream: int) -> None:
+    """Give all residents of a key and stream one more."""
+    record = key_at(m, 0, key)
+    gained = m.x[freq_at(record, stream)] + 1.0
+    m.x[freq_at(record, stream)] = gained
+    pool, leaf = pool_of(m, stream), group_leaf(m, key, stream)
+    m.x[tournament.leaf_at(m, pool, leaf) + BASE] += 1.0  # the same row stands for the key
+    tournament.update(m, pool, leaf, 0.0)
+    if files(m) and (gained - m.x[filed_at(m, record, stream)]) * LAG >= m.w[record + PER_STREAM * stream + COUNT]:
+        file_key(m.w, key, stream)
+
+
+@inner
+def file_key(words: Any, key: int, stream: int) -> None:
+    """Let the levels know of all that the residents of a key and stream have gained."""
+    m = memory_of(words)
+    record = key_at(m, 0, key)
+    filed, gained = m.x[filed_at(m, record, stream)], m.x[freq_at(record, stream)]
+    m.x[filed_at(m, record, stream)] = gained
+    pool, slot = pool_of(m, stream), m.w[record + PER_STREAM * stream + HEAD]
+    while slot >= 0:
+        base = m.x[score_at(m, slot)]
+        levels.move(m, pool, base + filed, base + gained)
+        slot = m.w[link_at(m, slot, 0) + LINK_NEWER]
+
+
+@inner
+def pay_one(words: Any, slot: int) -> None:
+    """By key: give one resident one more, where others of its key did not match."""
+    m = memory_of(words)
+    stream, key = stream_of(m, slot), key_of(m, slot, 0)
+    root = root_at(m, key_at(m, 0, key), stream)
+    if files(m):
+        levels.take(m, pool_of(m, stream), level_credit(m, slot))
+    rest = heap.remove(m.w, m.w[root] - 1, slot)
+    m.x[score_at(m, slot)] += 1.0
+    m.w[root] = heap.insert(m, rest, slot) + 1
+    if files(m):
+        levels.put(m, pool_of(m, stream), level_credit(m, slot))
+    touch_group(m.w, key, stream)
+
+
+# ------------------------------------------------------------------------------------------------ tuner
+
+
+@inline
+def trial_of(m: Memory) -> int:
+    """The initial credit on trial: the present one, the next higher, the next lower, in turn; 1 - 2 ** -trial."""
+    turn = m.w[TRIAL] // 2 % 3
+    trial = m.w[INITIAL] + (1 if turn == 1 else 0) - (1 if turn == 2 else 0)
+    return min(max(trial, 0), TRIALS - 1)
+
+
+@inline
+def trial_share(m: Memory) -> float:
+    """The initial credit on trial, as a share of residents."""
+    return 1.0 - 0.5 ** float(trial_of(m))
+
+
+@inline
+def tunes(m: Memory) -> bool:
+    """Whether the initial credit is found while the join runs; counts an arrival if so."""
+    if m.rule != GREEDY_DUAL or m.w[CREDIT_START] != START_TUNED:
+        return False
+    m.w[TRIAL_LEFT] -= 1
+    return m.w[TRIAL_LEFT] <= 0
+
+
+@inner
+def next_trial(words: Any) -> None:
+    """End a half of a trial: in the first half residents change, in the second matches are counted."""
+    m = memory_of(words)
+    if m.w[TRIAL] % 2 == 1:
+        at = m.w[TRIALS_AT] + 2 * trial_of(m)
+        m.x[at] = FADE * m.x[at] + (m.w[MATCHED] - m.w[TRIAL_START])
+        m.x[at + 1] = FADE * m.x[at + 1] + m.w[TRIAL_SPAN]
+    m.w[TRIAL] += 1
+    if m.w[TRIAL] >= 6:
+        m.w[TRIAL] = 0
+        best, most = m.w[INITIAL], -1.0
+        for step in (0, 1, -1):
+            trial = min(max(m.w[INITIAL] + step, 0), TRIALS - 1)
+            at = m.w[TRIALS_AT] + 2 * trial
+            if m.x[at] > most * m.x[at + 1]:
+                best, most = trial, m.x[at] / max(m.x[at + 1], 1.0)
+        m.w[INITIAL] = best
+    if m.w[TRIAL] == 0 or m.w[TRIAL_SPAN] == 0:
+        rows = 0
+        for pool in range(m.pools):
+            rows += m.w[m.pools_at + pool * POOL_SIZE + USED_ROWS]
+        m.w[TRIAL_SPAN] = max(rows, LEAST_SPAN)
+    m.w[TRIAL_START] = m.w[MATCHED]
+    m.w[TRIAL_LEFT] = m.w[TRIAL_SPAN]
