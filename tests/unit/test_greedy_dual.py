@@ -162,6 +162,90 @@ def test_output_values_do_not_change_what_a_match_is_worth() -> None:
     assert engine.metrics.shed > 10
 
 
+# ------------------------------------------------------------------------------------- percentiles, the tuner
+
+
+def lag_and_width(engine: Any) -> tuple[float, int]:
+    """How far levels are behind at most, and how wide they are."""
+    shard = engine._shard
+    plan, words = shard.plan, shard.words
+    lag = 0.0
+    if plan.credits_by_key:
+        keys = view(words, at.KEYS_AT, shard.capacity.keys, plan.key_words()).view(np.float64)
+        for s in range(2):
+            lag = max(lag, float((keys[:, at.PER_STREAM * s + at.FREQ] - keys[:, 1 + at.PER_STREAM * 2 + s]).max()))
+    return lag, 1 << int(view(words, at.CREDIT_AT, 1, at.CREDIT_SIZE)[0, at.C_SHIFT])
+
+
+@pytest.mark.parametrize(("method", "keys", "cap"), [(1, 2, 90), (1, 40, 60), (2, 4, 60)])
+def test_percentiles_are_as_near_as_they_say(method: int, keys: int, cap: int) -> None:
+    """Exact up to the gain that levels do not know of yet, at most a quarter of a key's residents, and their width."""
+    random, share = Random(keys), 0.8
+    engine = engine_of(GreedyDual(share, method), cap, Window.unbounded())
+    before: dict[int, float] = {}
+    most_lag, most_width = 0.0, 1
+    for time in range(360):
+        push(engine, time, arrivals(random, 1, keys) if time % 3 else [(1, random.randrange(keys))])
+        after = credits_of(engine)
+        if time > cap:
+            old = [credit for seq, credit in after.items() if seq != time]
+            ranked = sorted([0.0] * len(set(before) - set(after)) + old)  # who was shed had the least
+            exact = ranked[int(np.ceil(share * len(ranked) - 1e-9)) - 1]
+            lag, width = lag_and_width(engine)
+            assert exact - lag - (width - 1) <= after[time] <= exact
+            assert lag <= cap / 4 + 1 and (width == 1 or width <= (max(old) - min(old)) / 100)
+            most_lag, most_width = max(most_lag, lag), max(most_width, width)
+        before = after
+    assert (most_lag > 3) == (keys == 2) and (most_width > 1) == (method == 2)
+
+
+LONG = {
+    "by key": (GreedyDual(0.9), "k"),
+    "tuned": (GreedyDual("tuned"), "k"),
+    "ranks": (GreedyDual(0.7, 2), "k"),
+    "band": (GreedyDual("tuned", 1), [Equal("a.k", "b.k"), Band("a.x", "b.x", 2)]),
+}
+
+
+@pytest.mark.parametrize("case", LONG)
+def test_long_runs_can_be_cut_by_snapshots(case: str) -> None:
+    """Over many trials of the tuner, levels that move, and chains that lag."""
+    policy, on = LONG[case]
+    engine = engine_of(policy, 50, 300, on=on)
+    rng, other = np.random.default_rng(1), engine
+    for part in range(6):
+        t = np.repeat(np.arange(part * 500, part * 500 + 500), 1)
+        batch = {n: pa.table({"t": t, "k": rng.geometric(0.3, 500), "x": rng.integers(0, 9, 500)}) for n in "ab"}
+        engine.push(batch)
+        if other is not engine:
+            other.push(batch)
+            assert other.snapshot() == engine.snapshot()
+        other = wr.Engine.restore(engine.snapshot())
+    assert engine.metrics.shed > 1000
+
+
+def test_the_tuner_finds_where_to_start() -> None:
+    """Keys of which a third never comes again, then keys in clusters: another initial credit is best for each."""
+
+    def run(policy: GreedyDual, make: Any) -> tuple[int, int]:
+        engine = engine_of(policy, 200, 1000)
+        for part in range(4):
+            t = np.arange(part * 10_000, part * 10_000 + 10_000)
+            engine.push({n: pa.table({"t": t, "k": keys[t], "x": t}, schema=SCHEMA) for n, keys in make.items()})
+        return engine.metrics.matched, int(engine._shard.words[at.INITIAL])
+
+    rng = np.random.default_rng(4)
+    steady = {n: rng.zipf(1.3, 40_000) % 500 for n in "ab"}
+    # pairs that meet within 30 steps, among a few old keys that come ever more seldom
+    fresh = np.arange(40_000)
+    brief = {"a": fresh, "b": np.maximum(fresh - rng.integers(1, 30, 40_000), 0)}
+    for streams in (steady, brief):
+        fixed = {k: run(GreedyDual(1 - 2.0**-k), streams)[0] for k in (0, 1, 4, 9)}
+        tuned, _ = run(GreedyDual("tuned"), streams)
+        assert tuned > 0.9 * max(fixed.values()), (fixed, tuned)
+        assert max(fixed.values()) > 1.1 * min(fixed.values()), fixed
+
+
 # ---------------------------------------------------------------------------------------------- reductions
 
 
@@ -201,9 +285,8 @@ def test_lru_and_lfu_are_special_cases(policy: str) -> None:
                 seq += 1
             while len(rows) > 9:
                 ending = [row for row in rows if time - row["time"] >= window - 1]
-                by = "used" if policy == "lru" else "uses"
-                rank = (lambda r: (r["stream"], r["seq"])) if ending else (lambda r: (r[by], r["seq"]))
-                rows.remove(min(ending or rows, key=rank))
+                by = "stream" if ending else "used" if policy == "lru" else "uses"
+                rows.remove(min((row[by], row["seq"], row) for row in ending or rows)[2])
             assert set(credits_of(engine)) == {row["seq"] for row in rows}
         assert engine.metrics.matched == matched > 20
 
@@ -220,7 +303,7 @@ def test_lru_and_lfu_are_special_cases(policy: str) -> None:
         (lambda: GreedyDual(method=4), "method must be one of"),
         (lambda: GreedyDual(method=True), "method must be one of"),
         (lambda: GreedyDual("top", 1), "goes with the methods"),
-        (lambda: GreedyDual("zero", 3), "while all credits fall"),
+        (lambda: GreedyDual("zero", 3), "while credits fall"),
     ],
 )
 def test_senseless_parameters_are_refused(make: Any, message: str) -> None:
@@ -228,6 +311,6 @@ def test_senseless_parameters_are_refused(make: Any, message: str) -> None:
         make()
 
 
-@pytest.mark.parametrize("policy", [GreedyDual("tuned"), GreedyDual(0.5, 2), GreedyDual("top", "top"), GreedyDual(1, 3)])
+@pytest.mark.parametrize("policy", [GreedyDual("tuned"), GreedyDual(0.5, 2), GreedyDual("top", "top"), GreedyDual(1)])
 def test_parameters_survive_json(policy: GreedyDual) -> None:
     assert GreedyDual.from_json(policy.to_json()) == policy

@@ -1,4 +1,4 @@
-"""`windrow demo`: what five policies keep of a join when memory is short."""
+"""`windrow demo`: what each policy keeps of a join when memory is short."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def demo(
     out: Annotated[Path, typer.Option("--out", help="The picture: a .png, .svg or .pdf file.")] = PICTURE,
     as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as one JSON object.")] = False,
 ) -> None:
-    """Join generated bursty, skewed streams under five policies and seven budgets.
+    """Join generated bursty, skewed streams under every policy and seven budgets.
 
     Shows how much of the exact join each policy keeps, and draws recall against memory. Then one of these runs
     again as a stream on Spark, if that is installed.

@@ -1,9 +1,9 @@
 """AGE: how long rows pay, learned from the ages at which they match and leave.
 
-Ages are shares of the window, in AGE_BINS bins. Per stream, rate(j) = matches at age j / rows that reached age j, C(k) = the
-sum of rate over ages below k, and k_opt the k with the largest C(k) / k. Rows older than k_opt leave first, the
-oldest of them; while there are none, the newcomer does. That is FIFO where the memory holds rows for longer than k_opt, and
-the staggered scheme where it does not.
+Ages are shares of the window, in AGE_BINS bins. Per stream, rate(j) = matches at age j / rows that reached age j,
+C(k) = the sum of rate over ages below k, and k_opt the k with the largest C(k) / k. Rows older than k_opt leave first,
+the oldest of them; while there are none, the newcomer does. That is FIFO where the memory holds rows for longer than
+k_opt, and the staggered scheme where it does not.
 
 Nothing is known of ages that no row reaches: there the last known rate is taken to go on, as the model says that curves
 have no minima. One arrival in OBSERVED is looked at; what was learned is halved with every new estimate.

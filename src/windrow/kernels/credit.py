@@ -6,16 +6,17 @@ Two forms, by what the plan says:
              arrival gain alike: credit = base of the row + count of its key and stream. A heap per key and stream
              finds the least base, a leaf of the tournament stands for the key. An arrival costs one count, one leaf.
     by row   everything else. Rows that an arrival matches are marked while it probes (each once, however many
-             matches they share) and paid after it.
+             matches they share) and paid after it, O(1) each: credits only rise, so a leaf may say less than it should
+             until it wins; then it is looked at again, O(log n), and each look is paid by a gain.
 
 Decrements of the paper's methods 2 and 3 take the same from every resident of a pool. Neither the order of credits nor
 a percentile's place in it notices, so none is kept here; nor does either notice a common factor, so ranks count double
 and all credits are whole numbers. Credits are those of the paper but for such a number and factor.
 
 Levels (levels.py) count credits by row as they are. By key they may lag: a key's residents are moved to their new
-levels when their gain since the last time reaches a part (1 / LAG) of how many they are, so that moving costs at most
-LAG + 1 rows per arrival, amortised. A percentile is too low by no more than the largest such gain, and exact where keys have
-at most LAG residents.
+levels when their gain since the last time reaches a part (1 / LAG) of how many they are, so that moving costs LAG rows
+per arrival, amortised. A percentile is too low by no more than the largest such gain, and exact where keys have at most
+LAG residents.
 """
 
 from typing import Any
@@ -69,9 +70,11 @@ from windrow.kernels.layout import (
     USED_ROWS,
 )
 from windrow.kernels.memory import Memory, memory_of
-from windrow.kernels.score import group_leaf, root_at, set_leaf, stream_of, touch_group
+from windrow.kernels.score import group_leaf, root_at, stream_of, touch_group
 
 LAG = 4
+ROUND = 6  # halves of trials until one of three initial credits is chosen
+FAR = 3
 LEAST_SPAN = 256  # arrivals of a half of a trial, at least
 FADE = 0.8  # what an earlier trial of the same initial credit weighs beside a new one
 
@@ -140,7 +143,7 @@ def enter(m: Memory, slot: int) -> None:
 
 @inline
 def leave(m: Memory, slot: int) -> None:
-    """Forget a resident; its leaf is left to the caller."""
+    """Forget a resident; by row its leaf is left to the caller."""
     stream = stream_of(m, slot)
     if files(m):
         levels.take(m, pool_of(m, stream), level_credit(m, slot))
@@ -148,10 +151,13 @@ def leave(m: Memory, slot: int) -> None:
         return
     record = key_at(m, 0, key_of(m, slot, 0))
     root = root_at(m, record, stream)
+    was_root = m.w[root] - 1 == slot
     m.w[root] = heap.remove(m.w, m.w[root] - 1, slot) + 1
     if m.w[root] == 0:
         m.x[freq_at(record, stream)] = 0.0
         m.x[filed_at(m, record, stream)] = 0.0
+    if was_root:
+        touch_group(m.w, key_of(m, slot, 0), stream)
 
 
 @entry
@@ -216,8 +222,19 @@ def first_credit(words: Any, slot: int) -> float:
             m.w[line + C_SEEN] = 0
             renew(m.w, pool)
     share = trial_share(m) if start == START_TUNED else m.x[CREDIT_SHARE]
-    least = m.x[tournament.leaf_at(m, pool, tournament.winner(m, pool)) + BASE]
-    return max(levels.percentile(m, pool, rows, share), least)
+    lowest = m.x[tournament.leaf_at(m, pool, least(m, pool)) + BASE]
+    return max(levels.percentile(m, pool, rows, share), lowest)
+
+
+@inline
+def least(m: Memory, pool: int) -> int:
+    """The leaf with the least credit; by row those are looked at again that have gained since they were last."""
+    leaf = tournament.winner(m, pool)
+    while m.by_row and m.x[tournament.leaf_at(m, pool, leaf) + BASE] < m.x[score_at(m, leaf)]:
+        m.x[tournament.leaf_at(m, pool, leaf) + BASE] = m.x[score_at(m, leaf)]
+        tournament.update(m, pool, leaf, 0.0)
+        leaf = tournament.winner(m, pool)
+    return leaf
 
 
 @inline
@@ -260,8 +277,6 @@ def pay_marked(words: Any) -> None:
         if files(m):
             levels.move(m, pool, m.x[score_at(m, slot)], credit)
         m.x[score_at(m, slot)] = credit
-        set_leaf(m, tournament.leaf_at(m, pool, slot), slot, credit)
-        tournament.update(m, pool, slot, 0.0)
         slot = m.w[at + MARK_NEXT]
     m.w[MARKED] = NONE
 
@@ -313,11 +328,20 @@ def pay_one(words: Any, slot: int) -> None:
 
 
 @inline
-def trial_of(m: Memory) -> int:
-    """The initial credit on trial: the present one, the next higher, the next lower, in turn; 1 - 2 ** -trial."""
-    turn = m.w[TRIAL] // 2 % 3
-    trial = m.w[INITIAL] + (1 if turn == 1 else 0) - (1 if turn == 2 else 0)
+def neighbour(m: Memory, turn: int) -> int:
+    """The initial credit of a turn, as k of 1 - 2 ** -k: the present one, a higher, a lower.
+
+    Near ones and far ones are tried by turns of three, so that a valley in between does not end the search.
+    """
+    step = 1 if m.w[TRIAL] < ROUND else FAR
+    trial = m.w[INITIAL] + (step if turn == 1 else 0) - (step if turn == 2 else 0)
     return min(max(trial, 0), TRIALS - 1)
+
+
+@inline
+def trial_of(m: Memory) -> int:
+    """The initial credit on trial."""
+    return neighbour(m, m.w[TRIAL] % ROUND // 2)
 
 
 @inline
@@ -343,17 +367,16 @@ def next_trial(words: Any) -> None:
         at = m.w[TRIALS_AT] + 2 * trial_of(m)
         m.x[at] = FADE * m.x[at] + (m.w[MATCHED] - m.w[TRIAL_START])
         m.x[at + 1] = FADE * m.x[at + 1] + m.w[TRIAL_SPAN]
-    m.w[TRIAL] += 1
-    if m.w[TRIAL] >= 6:
-        m.w[TRIAL] = 0
+    if m.w[TRIAL] % ROUND == ROUND - 1:
         best, most = m.w[INITIAL], -1.0
-        for step in (0, 1, -1):
-            trial = min(max(m.w[INITIAL] + step, 0), TRIALS - 1)
+        for turn in range(3):
+            trial = neighbour(m, turn)
             at = m.w[TRIALS_AT] + 2 * trial
             if m.x[at] > most * m.x[at + 1]:
                 best, most = trial, m.x[at] / max(m.x[at + 1], 1.0)
         m.w[INITIAL] = best
-    if m.w[TRIAL] == 0 or m.w[TRIAL_SPAN] == 0:
+    m.w[TRIAL] = (m.w[TRIAL] + 1) % (2 * ROUND)
+    if m.w[TRIAL] % ROUND == 0 or m.w[TRIAL_SPAN] == 0:
         rows = 0
         for pool in range(m.pools):
             rows += m.w[m.pools_at + pool * POOL_SIZE + USED_ROWS]

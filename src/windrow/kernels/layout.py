@@ -70,8 +70,8 @@ TIME, ARRIVED, ROW, COST, OLDER, NEWER, LINK0 = range(7)
 KEY, LINK_OLDER, LINK_NEWER, LINK_WORDS = range(4)
 STREAM_BITS = 8  # the low bits of COST name the stream
 STREAM_MASK = (1 << STREAM_BITS) - 1
-# a key's record: the code, four words per stream, then (with output values) one worth per stream, or (with credits by
-# key, whose FREQ counts what the residents have gained) per stream the count that is filed, and per stream the heap's root + 1
+# a key's record: the code, four words per stream, then (with output values) one worth per stream; with credits by key
+# FREQ counts what residents have gained, and behind come per stream the count that is filed, and the heap's root + 1
 CODE = 0
 HEAD, TAIL, COUNT, FREQ, PER_STREAM = 1, 2, 3, 4, 4
 # a node's record in a tournament: the leaf that wins below it and what it wins with; drifting trees have all six words

@@ -55,7 +55,6 @@ from windrow.kernels.layout import (
     LIFE_EXPECTED,
     LINK_OLDER,
     NONE,
-    OFFSET,
     OLDEST,
     PATIENCE,
     PEAK_BYTES,
@@ -80,7 +79,6 @@ from windrow.kernels.layout import (
     USED_ROWS,
     WATERMARK,
     WEIGHT,
-    WIDTH,
     X_COLUMN,
     X_FLOAT,
     X_STREAM,
@@ -88,6 +86,7 @@ from windrow.kernels.layout import (
 from windrow.kernels.memory import Memory, memory_of
 from windrow.kernels.score import (
     clock,
+    group_of,
     group_score,
     held,
     leader,
@@ -217,7 +216,7 @@ def unlink_keys(m: Memory, slot: int, stream: int) -> int:
         record = key_at(m, d, key)
         was_head = m.w[link_at(m, slot, link) + LINK_OLDER] < 0
         chain_remove(m, record, stream, slot, link)
-        if by_group and (was_head or m.rule == GREEDY_DUAL):
+        if by_group and was_head and m.rule != GREEDY_DUAL:
             touch_group(m.w, key, stream)
         closed += unused(m, d, key, stream)
         if m.w[record + PER_STREAM * stream + COUNT] == 0:
@@ -365,7 +364,7 @@ def oldest(m: Memory, pool: int) -> int:
 @inline
 def lowest(m: Memory, pool: int) -> int:
     """The resident with the lowest priority."""
-    leaf = tournament.winner(m, pool)
+    leaf = credit.least(m, pool) if m.rule == GREEDY_DUAL else tournament.winner(m, pool)
     if m.x[tournament.leaf_at(m, pool, leaf) + BASE] == np.inf:
         return oldest(m, pool)  # no leaf holds anybody: cannot be, but a loop without end would be worse
     if m.by_row:
@@ -375,12 +374,8 @@ def lowest(m: Memory, pool: int) -> int:
             touch_row(m.w, leaf, False)
             leaf = tournament.winner(m, pool)
         return leaf
-    width = m.w[m.pools_at + pool * POOL_SIZE + WIDTH]
-    key, offset = leaf // width, leaf % width
-    for stream in range(m.streams):
-        if m.w[stream_at(m, stream) + POOL] == pool and m.w[stream_at(m, stream) + OFFSET] == offset:
-            return leader(m, key_at(m, 0, key), stream)
-    return -1
+    key, stream = group_of(m, pool, leaf)
+    return leader(m, key_at(m, 0, key), stream)
 
 
 @inline

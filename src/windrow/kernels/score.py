@@ -7,8 +7,9 @@
     GREEDY_DUAL    the row's credit      see credit.py
 
 Where every stream shares one key and no output value is given, all rows of a stream with one key have one p: the
-leaf is (key, stream) and its oldest row stands for it (with credits the one of least credit). Otherwise each row is a leaf of its own; its p is taken when
-it arrives and looked at again when it is about to be shed. RAND and FIFO need no priorities.
+leaf is (key, stream) and its oldest row stands for it; with credits, the one that has least. Otherwise each row is a
+leaf of its own; its p is taken when it arrives and looked at again when it is about to be shed. RAND, FIFO and AGE need
+no priorities.
 """
 
 from typing import Any
@@ -251,6 +252,16 @@ def group_leaf(m: Memory, key: int, stream: int) -> int:
     """The leaf of a key and stream."""
     mine = stream_at(m, stream)
     return key * m.w[m.pools_at + m.w[mine + POOL] * POOL_SIZE + WIDTH] + m.w[mine + OFFSET]
+
+
+@inline
+def group_of(m: Memory, pool: int, leaf: int) -> tuple[int, int]:
+    """The key and stream of a leaf."""
+    width = m.w[m.pools_at + pool * POOL_SIZE + WIDTH]
+    stream = 0
+    while m.w[stream_at(m, stream) + POOL] != pool or m.w[stream_at(m, stream) + OFFSET] != leaf % width:
+        stream += 1
+    return leaf // width, stream
 
 
 @inner

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 
 from windrow.kernels import directory, tournament
-from windrow.kernels.credit import credit_of
 from windrow.kernels.chains import free_slot, key_of, link_at, slot_at, stream_at, take_slot
+from windrow.kernels.credit import credit_of
 from windrow.kernels.directory import key_at
 from windrow.kernels.estimate import freq_at, hist_learn, worth_at
 from windrow.kernels.jit import entry, inline, inner
@@ -29,9 +29,9 @@ from windrow.kernels.layout import (
     GAIN_OFF,
     GIVEN,
     GONE,
-    GREEDY_DUAL,
     GONE_COUNT,
     GONE_SIZE,
+    GREEDY_DUAL,
     HIST_SIZE,
     HISTS_AT,
     IDLE_LIMIT,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import ClassVar
@@ -51,8 +50,9 @@ class Age(Policy):
         super().__post_init__()
         if self.curve is None:
             return
-        if not isinstance(self.curve, Sequence) or isinstance(self.curve, str) or not self.curve:
-            raise SpecError(f"curve must be numbers, the matches in equal parts of the window, got {self.curve!r}")
+        given: object = self.curve
+        if not isinstance(given, (list, tuple)) or not given:
+            raise SpecError(f"curve must be numbers, the matches in equal parts of the window, got {given!r}")
         self._set(curve=tuple(float(number(value, "a value of curve")) for value in self.curve))
 
     @property

@@ -16,7 +16,7 @@ METHODS = (1, 2, 3, "none", "top")
 
 @dataclass(frozen=True)
 class GreedyDual(Policy):
-    """GDJ sheds the row with the least credit: rows earn it by matching, and start with a percentile of what others have.
+    """GDJ sheds the row with the least credit: rows earn it by matching, and start from a percentile of it.
 
     Why: a row that has matched lately tends to match again, popular or not, so credits follow both what is popular for
     long and what is popular just now. Nothing is assumed about the streams and nothing is counted but matches that
@@ -65,4 +65,4 @@ class GreedyDual(Policy):
         if self.initial == "top" and self.method not in ("none", "top"):
             raise SpecError("initial 'top' goes with the methods 'none' and 'top': give a share, such as 1.0")
         if self.initial == "zero" and self.method in (2, 3):
-            raise SpecError("initial 'zero' means nothing while all credits fall (methods 2 and 3): give a share, such as 0.0")
+            raise SpecError("initial 'zero' means nothing while credits fall (methods 2 and 3): give a share, as 0.0")

@@ -95,7 +95,7 @@ class _Building:
         _check(all(at.LOW <= clock <= at.HIGH for clock in clocks) and words[at.SEQ] >= 0, "head")
         counters = [k for k, word in enumerate(LINE) if word in (at.EXPIRED, at.SHED, at.RANK)]
         _check(bool((lines[:, counters] >= 0).all()), "lines")
-        _check(0 <= words[at.INITIAL] < at.TRIALS and 0 <= words[at.TRIAL] < 6, "head")
+        _check(0 <= words[at.INITIAL] < at.TRIALS and 0 <= words[at.TRIAL] < 2 * credit.ROUND, "head")
         floats = words.view(np.float64)
         _check(bool(floats[at.WEIGHT] > 0.0) and bool(np.isfinite(floats[at.WEIGHT])), "head")
 
