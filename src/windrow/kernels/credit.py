@@ -42,13 +42,11 @@ from windrow.kernels.layout import (
     GAIN_TOP,
     GREEDY_DUAL,
     HEAD,
-    INITIAL,
     LEVELS,
     LINK_NEWER,
     MARK,
     MARK_NEXT,
     MARKED,
-    MATCHED,
     NEWER,
     NONE,
     OLDEST,
@@ -61,22 +59,13 @@ from windrow.kernels.layout import (
     START_TOP,
     START_TUNED,
     START_ZERO,
-    TRIAL,
-    TRIAL_LEFT,
-    TRIAL_SPAN,
-    TRIAL_START,
-    TRIALS,
-    TRIALS_AT,
     USED_ROWS,
 )
 from windrow.kernels.memory import Memory, memory_of
 from windrow.kernels.score import group_leaf, root_at, stream_of, touch_group
+from windrow.kernels.tuner import trial_share
 
 LAG = 4
-ROUND = 6  # halves of trials until one of three initial credits is chosen
-FAR = 3
-LEAST_SPAN = 256  # arrivals of a half of a trial, at least
-FADE = 0.8  # what an earlier trial of the same initial credit weighs beside a new one
 
 
 @inline
@@ -322,64 +311,3 @@ def pay_one(words: Any, slot: int) -> None:
     if files(m):
         levels.put(m, pool_of(m, stream), level_credit(m, slot))
     touch_group(m.w, key, stream)
-
-
-# ------------------------------------------------------------------------------------------------ tuner
-
-
-@inline
-def neighbour(m: Memory, turn: int) -> int:
-    """The initial credit of a turn, as k of 1 - 2 ** -k: the present one, a higher, a lower.
-
-    Near ones and far ones are tried by turns of three, so that a valley in between does not end the search.
-    """
-    step = 1 if m.w[TRIAL] < ROUND else FAR
-    trial = m.w[INITIAL] + (step if turn == 1 else 0) - (step if turn == 2 else 0)
-    return min(max(trial, 0), TRIALS - 1)
-
-
-@inline
-def trial_of(m: Memory) -> int:
-    """The initial credit on trial."""
-    return neighbour(m, m.w[TRIAL] % ROUND // 2)
-
-
-@inline
-def trial_share(m: Memory) -> float:
-    """The initial credit on trial, as a share of residents."""
-    return 1.0 - 0.5 ** float(trial_of(m))
-
-
-@inline
-def tunes(m: Memory) -> bool:
-    """Whether the initial credit is found while the join runs; counts an arrival if so."""
-    if m.rule != GREEDY_DUAL or m.w[CREDIT_START] != START_TUNED:
-        return False
-    m.w[TRIAL_LEFT] -= 1
-    return m.w[TRIAL_LEFT] <= 0
-
-
-@inner
-def next_trial(words: Any) -> None:
-    """End a half of a trial: in the first half residents change, in the second matches are counted."""
-    m = memory_of(words)
-    if m.w[TRIAL] % 2 == 1:
-        at = m.w[TRIALS_AT] + 2 * trial_of(m)
-        m.x[at] = FADE * m.x[at] + (m.w[MATCHED] - m.w[TRIAL_START])
-        m.x[at + 1] = FADE * m.x[at + 1] + m.w[TRIAL_SPAN]
-    if m.w[TRIAL] % ROUND == ROUND - 1:
-        best, most = m.w[INITIAL], -1.0
-        for turn in range(3):
-            trial = neighbour(m, turn)
-            at = m.w[TRIALS_AT] + 2 * trial
-            if m.x[at] > most * m.x[at + 1]:
-                best, most = trial, m.x[at] / max(m.x[at + 1], 1.0)
-        m.w[INITIAL] = best
-    m.w[TRIAL] = (m.w[TRIAL] + 1) % (2 * ROUND)
-    if m.w[TRIAL] % ROUND == 0 or m.w[TRIAL_SPAN] == 0:
-        rows = 0
-        for pool in range(m.pools):
-            rows += m.w[m.pools_at + pool * POOL_SIZE + USED_ROWS]
-        m.w[TRIAL_SPAN] = max(rows, LEAST_SPAN)
-    m.w[TRIAL_START] = m.w[MATCHED]
-    m.w[TRIAL_LEFT] = m.w[TRIAL_SPAN]

@@ -26,7 +26,7 @@ from windrow.kernels.arrive import (
     settle_row,
 )
 from windrow.kernels.chains import key_of, link_at, slot_at, stream_at
-from windrow.kernels.credit import mark, marks, next_trial, pay_marked, tunes
+from windrow.kernels.credit import mark, marks, pay_marked
 from windrow.kernels.directory import key_at
 from windrow.kernels.jit import entry, inner
 from windrow.kernels.layout import (
@@ -40,6 +40,7 @@ from windrow.kernels.layout import (
     DONE,
     EMIT,
     GAIN_OFF,
+    GREEDY_DUAL,
     HASH,
     INDEX_STRIDE,
     LINK_OLDER,
@@ -85,9 +86,10 @@ from windrow.kernels.layout import (
 )
 from windrow.kernels.memory import bare_floats, bare_ints, memory_of
 from windrow.kernels.ordered import block_at, ordered_bits, seek, used_at
-from windrow.kernels.pair import widen
+from windrow.kernels.pair import pay, widen
 from windrow.kernels.sample import sampling, tally
 from windrow.kernels.score import stream_of
+from windrow.kernels.tuner import next_trial, tunes
 
 # per depth: the candidate to come (slot, or place in the order of blocks), place in the block, upper end of the range
 NEXT, IN_BLOCK, UPPER, CURSOR_SIZE = range(4)
@@ -368,6 +370,8 @@ def drive_many(block: Any, batch: Any, out: Any) -> tuple[int, Any, int]:
                 m.w[MATCHED] += found
             if m.w[MARKED] >= 0:
                 pay_marked(m.w)
+            elif m.rule == GREEDY_DUAL and not m.by_row and found > 0:
+                pay(m, slot, key_of(m, slot, 0), 1 - stream_of(m, slot), found)
             if tunes(m):
                 next_trial(m.w)
             learn(m, r, rx, at, slot)

@@ -22,7 +22,7 @@ from windrow.kernels.arrive import (
     settle_row,
 )
 from windrow.kernels.chains import key_of, link_at, slot_at, stream_at
-from windrow.kernels.credit import mark, marks, next_trial, pay_key, pay_marked, pay_one, tunes
+from windrow.kernels.credit import mark, marks, pay_key, pay_marked, pay_one
 from windrow.kernels.directory import key_at
 from windrow.kernels.jit import entry, inline, inner
 from windrow.kernels.layout import (
@@ -63,6 +63,7 @@ from windrow.kernels.layout import (
 from windrow.kernels.memory import Memory, bare_floats, bare_ints, memory_of, memory_of_pair
 from windrow.kernels.sample import sampling, tally
 from windrow.kernels.score import stream_of
+from windrow.kernels.tuner import next_trial, tunes
 
 WARM_ROWS = 32
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from windrow.kernels import directory, tournament
 from windrow.kernels.chains import free_slot, key_of, link_at, slot_at, stream_at, take_slot
-from windrow.kernels.credit import credit_of
+from windrow.kernels.credit import credit_of, files, renew
 from windrow.kernels.directory import key_at
 from windrow.kernels.estimate import freq_at, hist_learn, worth_at
 from windrow.kernels.jit import entry, inline, inner
@@ -100,6 +100,9 @@ def reconsider(block: Any) -> int:
     expire_all(m)
     if m.w[FAIL_WHEN_FULL] and any_over(m):
         return FULL
+    if m.rule == GREEDY_DUAL and files(m):
+        for pool in range(m.pools):
+            renew(m.w, pool)
     touch_all(m.w)
     shed(m)
     return DONE

@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 
 from windrow.errors import SnapshotError
-from windrow.kernels import compact, credit
+from windrow.kernels import compact, credit, tuner
 from windrow.kernels import layout as at
 from windrow.kernels.compact import Residents
 from windrow.kernels.hashing import mix_words
@@ -95,7 +95,7 @@ class _Building:
         _check(all(at.LOW <= clock <= at.HIGH for clock in clocks) and words[at.SEQ] >= 0, "head")
         counters = [k for k, word in enumerate(LINE) if word in (at.EXPIRED, at.SHED, at.RANK)]
         _check(bool((lines[:, counters] >= 0).all()), "lines")
-        _check(0 <= words[at.INITIAL] < at.TRIALS and 0 <= words[at.TRIAL] < 2 * credit.ROUND, "head")
+        _check(0 <= words[at.INITIAL] < at.TRIALS and 0 <= words[at.TRIAL] < tuner.ROUNDS * tuner.ROUND, "head")
         floats = words.view(np.float64)
         _check(bool(floats[at.WEIGHT] > 0.0) and bool(np.isfinite(floats[at.WEIGHT])), "head")
 
