@@ -96,7 +96,7 @@ def _table(outcome: Outcome) -> Table:
 
     table = Table(
         box=SIMPLE_HEAD, pad_edge=False, title="Recall by policy and memory", title_justify="left",
-        caption=outcome.setting(), caption_justify="left",
+        caption=outcome.setting(), caption_justify="left", collapse_padding=True,
     )  # fmt: skip
     table.add_column("memory")
     table.add_column("rows", justify="right")

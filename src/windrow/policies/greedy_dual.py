@@ -36,11 +36,12 @@ class GreedyDual(Policy):
     FIFO is `GreedyDual("top", "none")`, LRU `GreedyDual("top", "top")`, LFU `GreedyDual("zero", 1)`.
 
     >>> import pyarrow as pa, windrow as wr
-    >>> left, right = pa.table({"k": [7, 7, 1, 2, 3, 7]}), pa.table({"k": [7, 7, 4, 5, 6, 7]})
+    >>> left, right = pa.table({"k": [7, 1, 2, 3, 4, 5]}), pa.table({"k": [0, 7, 0, 7, 0, 7]})
     >>> streams = [wr.Stream("left", window=8), wr.Stream("right", window=8)]
-    >>> engine = wr.Engine(wr.Query(streams=streams, on="k", memory=2, policy=wr.policies.GreedyDual(initial=0)))
-    >>> engine.push({"left": left, "right": right}).num_rows  # of 9 exact matches; the first 7s have earned their place
-    7
+    >>> memory, policies = wr.Memory(4, split=True), ["fifo", wr.policies.GreedyDual(initial=0.5)]
+    >>> engines = [wr.Engine(wr.Query(streams=streams, on="k", memory=memory, policy=p)) for p in policies]
+    >>> [engine.push({"left": left, "right": right}).num_rows for engine in engines]  # the 7 earns its place
+    [1, 3]
     """
 
     name: ClassVar[str] = "gdj"
