@@ -18,7 +18,7 @@ ifeq ($(SEED),random)
 endif
 
 help:
-	@echo "make demo    five policies at several budgets: a table, and recall against memory as a picture; one more run on Spark"
+	@echo "make demo    every policy at several budgets: a table, and recall against memory as a picture; one more run on Spark"
 	@echo "make test    import rules and all tests       (SEED=random PROFILE=thorough for a longer search)"
 	@echo "make check   ruff, mypy, import rules"
 	@echo "make bench   speed, as ratios to named baselines"

@@ -229,13 +229,15 @@ def configurations() -> list[Policy]:
             found += [policy(statistics=statistic) for statistic in statistics_of()]  # type: ignore[call-arg]
         else:
             found.append(policy())
-    return found
+    return [*found, policies.GreedyDual(initial=0.5, method=2)]  # in which every row has a credit of its own
 
 
 def label(policy: Policy) -> str:
     """A policy's name in a test's id."""
     statistic = getattr(policy, "statistics", None)
     half = "-fading" if getattr(statistic, "half_life", None) and statistic.name == "sketch" else ""
+    if isinstance(policy, policies.GreedyDual) and policy.method != 1:
+        return f"{policy.name}-{policy.method}"
     return policy.name if statistic is None else f"{policy.name}-{statistic.name}{half}"
 
 

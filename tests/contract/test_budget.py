@@ -68,6 +68,9 @@ POLICIES = {
     "prob oracle": wr.policies.Prob(statistics=wr.statistics.Oracle()),
     "life": wr.policies.Life(),
     "life-expected": wr.policies.LifeExpected(),
+    "gdj": wr.policies.GreedyDual(),
+    "gdj by row": wr.policies.GreedyDual(method=2),
+    "age": wr.policies.Age(),
 }
 
 

@@ -15,7 +15,7 @@ import pytest
 from numpy.typing import NDArray
 
 from windrow.errors import SpecError
-from windrow.lab.generators import bursty_pair, locality_stream, zipf_pair
+from windrow.lab.generators import bursty_pair, locality_pair, locality_stream, zipf_pair
 
 
 def counts(table: pa.Table, key: str = "k", keys: int = 50) -> NDArray[np.int64]:
@@ -33,8 +33,9 @@ def near_pairs(keys: NDArray[np.int64], width: int) -> int:
         lambda seed: zipf_pair(500, seed=seed),
         lambda seed: bursty_pair(500, seed=seed),
         lambda seed: (locality_stream(500, seed=seed),),
+        lambda seed: locality_pair(500, seed=seed),
     ],
-    ids=["zipf_pair", "bursty_pair", "locality_stream"],
+    ids=["zipf_pair", "bursty_pair", "locality_stream", "locality_pair"],
 )
 def test_the_seed_decides_everything(make: Callable[[int], tuple[pa.Table, ...]]) -> None:
     np.random.seed(1)  # noqa: NPY002  the global generator must not matter
@@ -96,6 +97,19 @@ def test_locality_streams_share_popular_keys_through_the_ranking() -> None:
     assert top[0] == top[1] != top[2]
 
 
+@pytest.mark.parametrize(("correlation", "low", "high"), [("correlated", 0.95, 1), ("anticorrelated", -1, -0.95)])
+def test_locality_pairs_agree_on_what_is_popular_and_cluster_apart(correlation: str, low: float, high: float) -> None:
+    left, right = locality_pair(50_000, 100, 0.75, 0.5, correlation, seed=3)
+    ranks = [np.argsort(np.argsort(counts(table, keys=100))) for table in (left, right)]
+    assert low <= np.corrcoef(*ranks)[0, 1] <= high
+    for table in (left, right):
+        keys = table["k"].to_numpy()
+        assert near_pairs(keys, 50) > 1.5 * near_pairs(np.random.default_rng(0).permutation(keys), 50)
+        share = np.sort(counts(table, keys=100))[::-1] / 50_000
+        slope = np.polyfit(np.log(np.arange(1, 51)), np.log(share[:50]), 1)[0]
+        assert slope == pytest.approx(-0.75, abs=0.05)
+
+
 def test_locality_survives_extreme_shapes() -> None:
     for alpha in (1e-3, 1e3):
         table = locality_stream(1_000, 20, alpha=alpha)
@@ -153,6 +167,8 @@ def test_no_rows_and_one_key() -> None:
         (lambda: zipf_pair(1, correlation="inverse"), "correlation must be one of 'uncorrelated'"),
         (lambda: zipf_pair(1, seed=-1), "seed must be at least 0"),
         (lambda: locality_stream(1, alpha=0), "alpha must be larger than 0"),
+        (lambda: locality_pair(1, shape=0), "shape must be larger than 0"),
+        (lambda: locality_pair(1, correlation="both"), "correlation must be one of"),
         (lambda: bursty_pair(1, burst=0.5), "burst is the rate .* at least 1, got 0.5"),
         (lambda: bursty_pair(1, seconds=0), "seconds must be larger than 0"),
     ],

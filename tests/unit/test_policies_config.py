@@ -29,7 +29,7 @@ def test_every_policy_and_statistic_is_listed() -> None:
 
 
 def test_names_and_rules_are_unique() -> None:
-    assert [policy.name for policy in policies.ALL] == ["rand", "fifo", "prob", "life", "life-expected"]
+    assert [policy.name for policy in policies.ALL] == ["rand", "fifo", "prob", "life", "life-expected", "gdj", "age"]
     assert [statistic.name for statistic in statistics.ALL] == ["oracle", "running", "decayed", "sketch"]
     assert len({policy.rule for policy in (*policies.ALL, policies.Given)}) == len(policies.ALL) + 1
 
@@ -37,6 +37,7 @@ def test_names_and_rules_are_unique() -> None:
 def test_rule_numbers_stay() -> None:
     """They are written into snapshots."""
     assert (rules.RAND, rules.FIFO, rules.PROB, rules.LIFE, rules.LIFE_EXPECTED, rules.GIVEN) == (0, 1, 2, 3, 4, 5)
+    assert (rules.GREEDY_DUAL, rules.AGE) == (6, 7)
 
 
 @pytest.mark.parametrize("kind", EVERY, ids=lambda kind: kind.name)

@@ -1,4 +1,4 @@
-"""`windrow demo`: what five policies keep of a join when memory is short."""
+"""`windrow demo`: what each policy keeps of a join when memory is short."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def demo(
     out: Annotated[Path, typer.Option("--out", help="The picture: a .png, .svg or .pdf file.")] = PICTURE,
     as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as one JSON object.")] = False,
 ) -> None:
-    """Join generated bursty, skewed streams under five policies and seven budgets.
+    """Join generated bursty, skewed streams under every policy and seven budgets.
 
     Shows how much of the exact join each policy keeps, and draws recall against memory. Then one of these runs
     again as a stream on Spark, if that is installed.
@@ -96,7 +96,7 @@ def _table(outcome: Outcome) -> Table:
 
     table = Table(
         box=SIMPLE_HEAD, pad_edge=False, title="Recall by policy and memory", title_justify="left",
-        caption=outcome.setting(), caption_justify="left",
+        caption=outcome.setting(), caption_justify="left", collapse_padding=True,
     )  # fmt: skip
     table.add_column("memory")
     table.add_column("rows", justify="right")

@@ -13,12 +13,12 @@ from windrow.engine.outputs import OutputColumn, outputs
 from windrow.errors import MemoryTooSmall, SpecError, UnknownColumn
 from windrow.kernels import layout as at
 from windrow.kernels.layout import HIGH, NONE
-from windrow.policies import Given
+from windrow.policies import Age, Given, GreedyDual, Policy
 from windrow.spec import Memory, Query, Stream, split_reference
 from windrow.spec.bytesize import format_bytes
 from windrow.state.block import fixed_bytes
 from windrow.state.coding import TimeDomain, duration_in_units, moment, time_domain
-from windrow.state.plan import Learning, Plan
+from windrow.state.plan import Learning, Plan, Shedding
 from windrow.statistics import Decayed, Oracle, Running, Sketch, Statistic
 
 STATISTICS_SHARE = 8  # one part in so many of a budget in bytes is for keys that only statistics keep
@@ -191,6 +191,18 @@ def _learning(statistic: Statistic | None) -> Learning:
     return Learning()
 
 
+def _shedding(policy: Policy) -> Shedding:
+    if isinstance(policy, GreedyDual):
+        starts = {"tuned": at.START_TUNED, "zero": at.START_ZERO, "top": at.START_TOP}
+        gains = {2: at.GAIN_RANK, "none": at.GAIN_NONE, "top": at.GAIN_TOP}
+        share = 0.0 if isinstance(policy.initial, str) else policy.initial
+        start = starts.get(policy.initial, at.START_SHARE) if isinstance(policy.initial, str) else at.START_SHARE
+        return Shedding(start, share, gains.get(policy.method, at.GAIN_ONE))
+    if isinstance(policy, Age):
+        return Shedding(age=policy.best_age or 0.0)
+    return Shedding()
+
+
 def _with_budget(plan: Plan, query: Query, oracle_rows: int = 0) -> tuple[Plan, int]:
     """The plan with policy, statistics and caps; and the bytes that the estimate of recall may use."""
     memory = query.memory
@@ -206,7 +218,7 @@ def _with_budget(plan: Plan, query: Query, oracle_rows: int = 0) -> tuple[Plan, 
         plan = replace(plan, fail_when_full=True)
     else:
         learning = _learning(getattr(query.policy, "statistics", None))
-        plan = replace(plan, rule=query.policy.rule, learning=learning)
+        plan = replace(plan, rule=query.policy.rule, learning=learning, shedding=_shedding(query.policy))
     portions = memory.portions(query.names) or (1.0,)
     if memory.rows is not None:
         return _row_budget(plan, memory.rows, portions)

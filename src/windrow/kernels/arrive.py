@@ -12,8 +12,9 @@ Rows of one group meet each other because each is admitted before the next is pr
 
 from typing import Any
 
-from windrow.kernels import tournament
+from windrow.kernels import age, tournament
 from windrow.kernels.chains import key_of, link_at, slot_at, stream_at, take_slot
+from windrow.kernels.credit import first_credit
 from windrow.kernels.directory import key_at
 from windrow.kernels.estimate import fade, hist_learn, learn_key, learns
 from windrow.kernels.jit import inline, inner
@@ -35,6 +36,7 @@ from windrow.kernels.layout import (
     GAIN_OFF,
     GIVEN,
     GONE_COUNT,
+    GREEDY_DUAL,
     GROUP_LIMIT,
     GROW_BLOCKS,
     GROW_KEYS,
@@ -183,6 +185,8 @@ def count_row(m: Memory, stream: int) -> None:
     m.w[mine + RANK] += 1
     if m.w[mine + LAST_ROWS] > 0:
         expire(m, stream)
+    if age.due(m):
+        age.estimate(m.w)
 
 
 @inline
@@ -274,7 +278,7 @@ def met_later(m: Memory, r: Any, k: int, end: int) -> bool:
 @inline
 def hopeless(m: Memory, slot: int) -> bool:
     """Whether a row that has been probed would be the first to be shed, so that admitting it is wasted work."""
-    if m.by_row or not ranked(m):
+    if m.by_row or not ranked(m) or m.rule == GREEDY_DUAL:
         return False
     stream, key = stream_of(m, slot), key_of(m, slot, 0)
     if m.w[key_at(m, 0, key) + PER_STREAM * stream + COUNT] > 0:
@@ -308,5 +312,7 @@ def settle_row(m: Memory, r: Any, at: int, slot: int, alone: bool) -> None:
         turn_away(m.w, slot)
         r[at + R_SLOT] = NONE
         return
+    if m.rule == GREEDY_DUAL:
+        m.x[slot_at(m, slot) + m.w[SCORE_OFF]] = first_credit(m.w, slot)
     admit(m, slot)
     r[at + R_SLOT] = slot

@@ -61,7 +61,7 @@ from windrow.kernels.layout import (
 from windrow.kernels.memory import Memory, memory_of
 from windrow.kernels.ordered import block_at, used_at
 from windrow.kernels.retain import charge, is_idle, unused
-from windrow.kernels.score import clock, group_leaf, group_score, set_leaf, stream_of
+from windrow.kernels.score import clock, group_leaf, group_score, leader, set_leaf, stream_of
 
 TOGETHER = 256  # rows whose keys are looked up before the first of them is linked
 
@@ -407,7 +407,7 @@ def write_key_leaves(block: Any, base: Any, turn: Any) -> int:
     n, kept = 0, max(base.shape[0], turn.shape[0])
     for key in range(m.w[m.dirs_at + KEY_TOP]):
         for stream in range(m.streams):
-            head = m.w[key_at(m, 0, key) + PER_STREAM * stream + HEAD]
+            head = leader(m, key_at(m, 0, key), stream)
             if head < 0:
                 continue
             if kept > 0 and n >= kept:

@@ -22,9 +22,9 @@ tournament (or the dense list of RAND) and in every ordered index of its stream.
 
 from itertools import count
 
-from windrow.kernels.rules import FIFO, GIVEN, LIFE, LIFE_EXPECTED, PROB, RAND
+from windrow.kernels.rules import AGE, FIFO, GIVEN, GREEDY_DUAL, LIFE, LIFE_EXPECTED, PROB, RAND
 
-__all__ = ["FIFO", "GIVEN", "LIFE", "LIFE_EXPECTED", "PROB", "RAND"]
+__all__ = ["AGE", "FIFO", "GIVEN", "GREEDY_DUAL", "LIFE", "LIFE_EXPECTED", "PROB", "RAND"]
 
 NONE = -1
 LOW = -(2**62)  # "no time seen yet"; far enough from the ends of int64 that durations can be added
@@ -36,21 +36,23 @@ _next = count()
 SEQ, MATCHED, RANDOM, CLOCK, WATERMARK, CURSOR, ARRIVALS = (next(_next) for _ in range(7))
 PEAK_ROWS, PEAK_BYTES, FREE, FREE_COUNT, TOP, ROUTED, GONE, GONE_COUNT = (next(_next) for _ in range(8))
 WEIGHT, VALUE = (next(_next) for _ in range(2))  # floats
+MARKED, TRIAL, TRIAL_LEFT, TRIAL_START, TRIAL_SPAN, INITIAL = (next(_next) for _ in range(6))  # credits, see credit.py
 # switches
 RULE, BY_ROW, STATISTIC, KEEP_IDLE, EMIT, FAIL_WHEN_FULL, HAS_VALUE, VALUE_SUM = (next(_next) for _ in range(8))
-SEED, KEY_BYTES, IDLE_LIMIT, DRIFTING, KEEP_GONE = (next(_next) for _ in range(5))
-GROWTH, SAMPLE_SHARE, SAMPLE_WEIGHT = (next(_next) for _ in range(3))  # floats
+SEED, KEY_BYTES, IDLE_LIMIT, DRIFTING, KEEP_GONE, CREDIT_START, CREDIT_GAIN = (next(_next) for _ in range(7))
+GROWTH, SAMPLE_SHARE, SAMPLE_WEIGHT, CREDIT_SHARE, AGE_LIMIT = (next(_next) for _ in range(5))  # floats
 # sizes
 STREAMS, POOLS, DIRS, LINKS, VALS, PREDS, INDEXES, HISTS, SKETCH_DEPTH, SKETCH_WIDTH, ORACLE_ROWS = (
     next(_next) for _ in range(11)
 )
 SLOT_CAP, SLOT_WORDS, KEY_CAP, KEY_WORDS, TABLE_SIZE, LEAVES, NODE_WORDS, BLOCK_CAP = (next(_next) for _ in range(8))
 # where in a slot the fields begin that not every query has
-VALS_OFF, RANK_OFF, GAIN_OFF, SCORE_OFF, PLACE_OFF = (next(_next) for _ in range(5))
+VALS_OFF, RANK_OFF, GAIN_OFF, SCORE_OFF, PLACE_OFF, HEAP_OFF = (next(_next) for _ in range(6))
 # where the tables and parts begin
 STREAMS_AT, POOLS_AT, DIRS_AT, CLASSES_AT, POSITION_AT, ORDER_AT, ACCESS_AT, CHECKS_AT = (next(_next) for _ in range(8))
 PREDS_AT, TALLY_AT, HIST_OF_AT, HISTS_AT, MEANS_AT, LIFE_AT, SAMPLE_AT, INDEXES_AT = (next(_next) for _ in range(8))
 SKETCH_AT, ORACLE_AT, ORACLE_START_AT = (next(_next) for _ in range(3))
+CREDIT_AT, LEVELS_AT, TRIALS_AT, AGES_AT = (next(_next) for _ in range(4))
 SLOTS_AT, DENSE_AT, TABLES_AT, KEYS_AT, NODES_AT, ORDERS_AT, BLOCKS_AT = (next(_next) for _ in range(7))
 HEAD_SIZE = next(_next)
 
@@ -68,11 +70,28 @@ TIME, ARRIVED, ROW, COST, OLDER, NEWER, LINK0 = range(7)
 KEY, LINK_OLDER, LINK_NEWER, LINK_WORDS = range(4)
 STREAM_BITS = 8  # the low bits of COST name the stream
 STREAM_MASK = (1 << STREAM_BITS) - 1
-# a key's record: the code, four words per stream, then (with output values) one worth per stream
+# a key's record: the code, four words per stream, then (with output values) one worth per stream; with credits by key
+# FREQ counts what residents have gained, and behind come per stream the count that is filed, and the heap's root + 1
 CODE = 0
 HEAD, TAIL, COUNT, FREQ, PER_STREAM = 1, 2, 3, 4, 4
 # a node's record in a tournament: the leaf that wins below it and what it wins with; drifting trees have all six words
 WIN, BASE, TIE, SLOPE, TURN, FAIL = range(6)
+# where a credit starts, and what a match adds to it
+START_SHARE, START_TUNED, START_ZERO, START_TOP = range(4)
+GAIN_ONE, GAIN_RANK, GAIN_NONE, GAIN_TOP = range(4)
+# a pool's line of credits: what its levels count, the highest credit given, admissions since the levels were chosen
+C_LOW, C_SHIFT, C_TOP, C_SEEN, CREDIT_SIZE = range(5)
+LEVEL_GROUP = 32
+LEVELS = LEVEL_GROUP * LEVEL_GROUP
+LEVEL_WORDS = LEVEL_GROUP + LEVELS  # counts of groups of levels, then of levels
+TRIALS = 13  # initial credits that the tuner knows: the shares 1 - 2 ** -k
+# in a slot with credits: child, next and previous row in the heap of a key, or when each row has a leaf of its own
+# the arrival that last matched it, the next row that it matched, and what that will add
+CHILD, HEAP_NEXT, HEAP_PREV, HEAP_WORDS = range(4)
+MARK, MARK_NEXT, PENDING = range(3)
+# a stream's line of ages: the age up to which its rows pay, matches by age, departures by age
+A_LIMIT, A_MATCHES, AGE_BINS = 0, 1, 64
+A_GONE, AGE_SIZE = A_MATCHES + AGE_BINS, A_MATCHES + 2 * AGE_BINS
 # an ordered index's line; a block's record: count, numbers, slots
 X_STREAM, X_COLUMN, X_FLOAT, X_USED, INDEX_SIZE = range(5)
 BLOCK = 128

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from windrow.kernels.age import observe, observes
 from windrow.kernels.arrive import (
     count_row,
     enter,
@@ -25,6 +26,7 @@ from windrow.kernels.arrive import (
     settle_row,
 )
 from windrow.kernels.chains import key_of, link_at, slot_at, stream_at
+from windrow.kernels.credit import mark, marks, pay_marked
 from windrow.kernels.directory import key_at
 from windrow.kernels.jit import entry, inner
 from windrow.kernels.layout import (
@@ -38,9 +40,11 @@ from windrow.kernels.layout import (
     DONE,
     EMIT,
     GAIN_OFF,
+    GREEDY_DUAL,
     HASH,
     INDEX_STRIDE,
     LINK_OLDER,
+    MARKED,
     MATCHED,
     NEWEST,
     NONE,
@@ -82,9 +86,10 @@ from windrow.kernels.layout import (
 )
 from windrow.kernels.memory import bare_floats, bare_ints, memory_of
 from windrow.kernels.ordered import block_at, ordered_bits, seek, used_at
-from windrow.kernels.pair import widen
+from windrow.kernels.pair import pay, widen
 from windrow.kernels.sample import sampling, tally
 from windrow.kernels.score import stream_of
+from windrow.kernels.tuner import next_trial, tunes
 
 # per depth: the candidate to come (slot, or place in the order of blocks), place in the block, upper end of the range
 NEXT, IN_BLOCK, UPPER, CURSOR_SIZE = range(4)
@@ -289,12 +294,25 @@ def add_value(words: Any, bound: Any) -> None:
 
 
 @inner
+def note(words: Any, me: int, bound: Any, observing: bool) -> None:
+    """Note for credits or ages that the residents of a match have matched."""
+    m = memory_of(words)
+    for stream in range(m.streams):
+        if stream != me:
+            if observing:
+                observe(m.w, bound[stream])
+            else:
+                mark(m, bound[stream])
+
+
+@inner
 def probe_many(words: Any, slot: int, bound: Any, cur: Any, out: Any, sent: int) -> tuple[Any, int, int]:
     """All matches of one arriving row: the matches, how many are in `out`, and how many were found."""
     m = memory_of(words)
     me = stream_of(m, slot)
     bound[me] = slot
     found, depth, last = 0, 0, m.streams - 2
+    marking, observing = marks(m), observes(m)
     open_depth(m.w, me, 0, bound, cur)
     while depth >= 0:
         there = next_candidate(m.w, me, depth, cur)
@@ -315,6 +333,8 @@ def probe_many(words: Any, slot: int, bound: Any, cur: Any, out: Any, sent: int)
             tally(m, there)
         if m.valued:
             add_value(m.w, bound)
+        if marking or observing:
+            note(m.w, me, bound, observing)
         if m.w[EMIT]:
             if sent == out.shape[1]:
                 out = widen(out, sent + 1)
@@ -348,6 +368,12 @@ def drive_many(block: Any, batch: Any, out: Any) -> tuple[int, Any, int]:
             out, sent, found = probe_many(m.w, slot, bound, cur, out, sent)
             if not sampling(m):
                 m.w[MATCHED] += found
+            if m.w[MARKED] >= 0:
+                pay_marked(m.w)
+            elif m.rule == GREEDY_DUAL and not m.by_row and found > 0:
+                pay(m, slot, key_of(m, slot, 0), 1 - stream_of(m, slot), found)
+            if tunes(m):
+                next_trial(m.w)
             learn(m, r, rx, at, slot)
             settle_row(m, r, at, slot, False)
         i = end

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from windrow.kernels.age import observe, observes
 from windrow.kernels.arrive import (
     count_row,
     enter,
@@ -21,17 +22,22 @@ from windrow.kernels.arrive import (
     settle_row,
 )
 from windrow.kernels.chains import key_of, link_at, slot_at, stream_at
+from windrow.kernels.credit import mark, marks, pay_key, pay_marked, pay_one
 from windrow.kernels.directory import key_at
 from windrow.kernels.jit import entry, inline, inner
 from windrow.kernels.layout import (
     CLOCK,
     COUNT,
+    CREDIT_GAIN,
     CURSOR,
     DONE,
     EMIT,
     GAIN_OFF,
+    GAIN_ONE,
+    GREEDY_DUAL,
     HIGH,
     LINK_OLDER,
+    MARKED,
     MATCHED,
     NEAR,
     NONE,
@@ -55,6 +61,7 @@ from windrow.kernels.layout import (
 from windrow.kernels.memory import Memory, bare_floats, bare_ints, memory_of, memory_of_pair
 from windrow.kernels.sample import sampling, tally
 from windrow.kernels.score import stream_of
+from windrow.kernels.tuner import next_trial, tunes
 from windrow.kernels.warm import CACHED, WARM_ROWS, warm
 
 
@@ -82,7 +89,7 @@ def walk(words: Any, slot: int, key: int, out: Any, sent: int) -> int:
     m = memory_of(words)
     at, stream = slot_at(m, slot), stream_of(m, slot)
     time, row, other = m.w[at + TIME], m.w[at + ROW], 1 - stream
-    emits, found = m.w[EMIT] != 0, 0
+    emits, marking, observing, found = m.w[EMIT] != 0, marks(m), observes(m), 0
     partner = m.w[key_at(m, 0, key) + PER_STREAM * other + TAIL]
     while partner >= 0:
         there = slot_at(m, partner)
@@ -98,9 +105,39 @@ def walk(words: Any, slot: int, key: int, out: Any, sent: int) -> int:
                 m.x[VALUE] += a + b if m.w[VALUE_SUM] else a * b
             if sampling(m):
                 tally(m, partner)
+            if marking:
+                mark(m, partner)
+            if observing:
+                observe(m.w, partner)
             found += 1
         partner = m.w[link_at(m, partner, 0) + LINK_OLDER]
     return found
+
+
+@inline
+def pay(m: Memory, slot: int, key: int, other: int, found: int) -> None:
+    """Give credit to the residents of the other stream that a row has matched."""
+    if m.by_row:
+        if m.w[MARKED] >= 0:
+            pay_marked(m.w)
+    elif m.w[CREDIT_GAIN] == GAIN_ONE:
+        if found == m.w[key_at(m, 0, key) + PER_STREAM * other + COUNT]:
+            pay_key(m, key, other)
+        else:
+            pay_some(m.w, slot, key)
+
+
+@inner
+def pay_some(words: Any, slot: int, key: int) -> None:
+    """Give credit to those residents of a row's key that lie in the window."""
+    m = memory_of(words)
+    stream, time = stream_of(m, slot), m.w[slot_at(m, slot) + TIME]
+    other = 1 - stream
+    partner = m.w[key_at(m, 0, key) + PER_STREAM * other + TAIL]
+    while partner >= 0:
+        if pair_fits(m, stream, time, other, m.w[slot_at(m, partner) + TIME]) > 0:
+            pay_one(m.w, partner)
+        partner = m.w[link_at(m, partner, 0) + LINK_OLDER]
 
 
 @inline
@@ -110,8 +147,12 @@ def probe_pair(m: Memory, r: Any, rx: Any, at: int, trusted: bool, alone: bool, 
     slot = fill(m, r, rx, at)
     key = key_of(m, slot, 0)
     found = m.w[key_at(m, 0, key) + PER_STREAM * (1 - stream) + COUNT]
-    if found > 0 and not trusted:
+    if found > 0 and not (trusted and not observes(m)):
         found = walk(m.w, slot, key, out, sent)
+    if m.rule == GREEDY_DUAL and found > 0:
+        pay(m, slot, key, 1 - stream, found)
+    if tunes(m):
+        next_trial(m.w)
     if not sampling(m):
         m.w[MATCHED] += found
     learn(m, r, rx, at, slot)
@@ -136,7 +177,8 @@ def drive_pair(block: Any, batch: Any, out: Any) -> tuple[int, Any, int]:
         status = enter(m, r, i, end)
         if status != DONE:
             break
-        trusted = not emits and not m.valued and not sampling(m) and all_fit(m, r[i * words + R_TICK])
+        trusted = not emits and not m.valued and not marks(m) and not sampling(m)
+        trusted = trusted and all_fit(m, r[i * words + R_TICK])
         for k in range(i, end):
             at = k * words
             count_row(m, r[at + R_STREAM])

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from windrow.kernels import directory, ordered, tournament
+from windrow.kernels import age, credit, directory, ordered, tournament
 from windrow.kernels.chains import (
     age_insert,
     age_remove,
@@ -29,6 +29,7 @@ from windrow.kernels.estimate import life_learn, start_key
 from windrow.kernels.hashing import random_below
 from windrow.kernels.jit import inline, inner
 from windrow.kernels.layout import (
+    AGE,
     ARRIVED,
     BASE,
     BYTES,
@@ -41,7 +42,7 @@ from windrow.kernels.layout import (
     DIR_SIZE,
     EXPIRED,
     FIFO,
-    HEAD,
+    GREEDY_DUAL,
     HIGH,
     INDEX_SIZE,
     INDEXES_AT,
@@ -54,7 +55,6 @@ from windrow.kernels.layout import (
     LIFE_EXPECTED,
     LINK_OLDER,
     NONE,
-    OFFSET,
     OLDEST,
     PATIENCE,
     PEAK_BYTES,
@@ -79,7 +79,6 @@ from windrow.kernels.layout import (
     USED_ROWS,
     WATERMARK,
     WEIGHT,
-    WIDTH,
     X_COLUMN,
     X_FLOAT,
     X_STREAM,
@@ -87,8 +86,10 @@ from windrow.kernels.layout import (
 from windrow.kernels.memory import Memory, memory_of
 from windrow.kernels.score import (
     clock,
+    group_of,
     group_score,
     held,
+    leader,
     ranked,
     row_score,
     stream_of,
@@ -176,9 +177,11 @@ def admit(m: Memory, slot: int) -> None:
     if m.rule == RAND:
         dense_add(m, m.w[stream_at(m, stream) + POOL], slot)
     elif ranked(m):
+        if m.rule == GREEDY_DUAL:
+            credit.enter(m, slot)
         if m.by_row:
             touch_row(m.w, slot, False)
-        elif m.w[link_at(m, slot, 0) + LINK_OLDER] < 0:
+        elif m.rule != GREEDY_DUAL and m.w[link_at(m, slot, 0) + LINK_OLDER] < 0:
             touch_group(m.w, key_of(m, slot, 0), stream)
 
 
@@ -213,7 +216,7 @@ def unlink_keys(m: Memory, slot: int, stream: int) -> int:
         record = key_at(m, d, key)
         was_head = m.w[link_at(m, slot, link) + LINK_OLDER] < 0
         chain_remove(m, record, stream, slot, link)
-        if by_group and was_head:
+        if by_group and was_head and m.rule != GREEDY_DUAL:
             touch_group(m.w, key, stream)
         closed += unused(m, d, key, stream)
         if m.w[record + PER_STREAM * stream + COUNT] == 0:
@@ -235,6 +238,10 @@ def drop(m: Memory, slot: int, reason: int) -> None:
     if m.rule == LIFE_EXPECTED:
         score = m.x[slot_at(m, slot) + m.w[SCORE_OFF]] if m.by_row else group_score(m, key_of(m, slot, 0), stream)
         life_learn(m.w, stream, score / m.x[WEIGHT], held(m, slot))
+    elif m.rule == GREEDY_DUAL:
+        credit.leave(m, slot)
+    elif m.rule == AGE:
+        age.depart(m.w, slot)
     age_remove(m, stream, slot)
     for ix in range(m.indexes):
         if m.w[m.w[INDEXES_AT] + ix * INDEX_SIZE + X_STREAM] == stream:
@@ -357,7 +364,7 @@ def oldest(m: Memory, pool: int) -> int:
 @inline
 def lowest(m: Memory, pool: int) -> int:
     """The resident with the lowest priority."""
-    leaf = tournament.winner(m, pool)
+    leaf = credit.least(m, pool) if m.rule == GREEDY_DUAL else tournament.winner(m, pool)
     if m.x[tournament.leaf_at(m, pool, leaf) + BASE] == np.inf:
         return oldest(m, pool)  # no leaf holds anybody: cannot be, but a loop without end would be worse
     if m.by_row:
@@ -367,12 +374,8 @@ def lowest(m: Memory, pool: int) -> int:
             touch_row(m.w, leaf, False)
             leaf = tournament.winner(m, pool)
         return leaf
-    width = m.w[m.pools_at + pool * POOL_SIZE + WIDTH]
-    key, offset = leaf // width, leaf % width
-    for stream in range(m.streams):
-        if m.w[stream_at(m, stream) + POOL] == pool and m.w[stream_at(m, stream) + OFFSET] == offset:
-            return m.w[key_at(m, 0, key) + PER_STREAM * stream + HEAD]
-    return -1
+    key, stream = group_of(m, pool, leaf)
+    return leader(m, key_at(m, 0, key), stream)
 
 
 @inline
@@ -384,6 +387,8 @@ def victim(m: Memory, pool: int) -> int:
         return m.w[m.w[DENSE_AT] + pool * m.w[SLOT_CAP] + np.int64(random_below(m.w[SEED], m.w[RANDOM], rows))]
     if m.rule == FIFO:
         return oldest(m, pool)
+    if m.rule == AGE:
+        return age.overdue(m.w, pool)
     return lowest(m, pool)
 
 

@@ -4,10 +4,12 @@
     LIFE           p * (e - now)         e: when the row expires
     LIFE_EXPECTED  p * min(e - now, L)   L: how long rows of such a p have been held
     GIVEN          what came with the row
+    GREEDY_DUAL    the row's credit      see credit.py
 
 Where every stream shares one key and no output value is given, all rows of a stream with one key have one p: the
-leaf is (key, stream) and its oldest row stands for it. Otherwise each row is a leaf of its own; its p is taken when
-it arrives and looked at again when it is about to be shed. RAND and FIFO need no priorities.
+leaf is (key, stream) and its oldest row stands for it; with credits, the one that has least. Otherwise each row is a
+leaf of its own; its p is taken when it arrives and looked at again when it is about to be shed. RAND, FIFO and AGE need
+no priorities.
 """
 
 from typing import Any
@@ -27,6 +29,7 @@ from windrow.kernels.layout import (
     COST,
     GAIN_OFF,
     GIVEN,
+    GREEDY_DUAL,
     HEAD,
     HIST_OF_AT,
     HIST_SIZE,
@@ -82,7 +85,7 @@ HIGHEST = 1e150  # scores are cut here, so that a score times a clock stays fini
 def ranked(m: Memory) -> bool:
     """Whether the rule keeps priorities at all."""
     rule = m.rule
-    return rule == PROB or rule == LIFE or rule == LIFE_EXPECTED or rule == GIVEN
+    return rule == PROB or rule == LIFE or rule == LIFE_EXPECTED or rule == GIVEN or rule == GREEDY_DUAL
 
 
 @inline
@@ -120,9 +123,26 @@ def held(m: Memory, slot: int) -> float:
 
 
 @inline
+def root_at(m: Memory, record: int, stream: int) -> int:
+    """Where the root of a key's heap of credits stands, as slot + 1."""
+    return record + 1 + (PER_STREAM + 1) * m.streams + stream
+
+
+@inline
+def leader(m: Memory, record: int, stream: int) -> int:
+    """The resident that stands for a key on a stream: the oldest or, with credits, the one with the least; or NONE."""
+    if m.rule == GREEDY_DUAL:
+        return m.w[root_at(m, record, stream)] - 1
+    return m.w[record + PER_STREAM * stream + HEAD]
+
+
+@inline
 def group_score(m: Memory, key: int, stream: int) -> float:
-    """How often partners of a key arrive, on all the other streams of the common key."""
+    """How often partners of a key arrive, on all the other streams of the common key; or the least credit."""
     record = key_at(m, 0, key)
+    if m.rule == GREEDY_DUAL:
+        first = slot_at(m, leader(m, record, stream))
+        return m.x[first + m.w[SCORE_OFF]] + m.x[freq_at(record, stream)]
     if m.streams == 2:
         return m.x[freq_at(record, 1 - stream)]
     product = 1.0
@@ -194,7 +214,7 @@ def range_factor(words: Any, slot: int, stream: int) -> float:
 def row_score(words: Any, slot: int) -> float:
     """A resident's chance of partners over its keys and ranges, weighted by the output value to expect."""
     m = memory_of(words)
-    if m.rule == GIVEN:
+    if m.rule == GIVEN or m.rule == GREEDY_DUAL:
         return m.x[slot_at(m, slot) + m.w[SCORE_OFF]]
     stream = stream_of(m, slot)
     chance, value = 1.0, 1.0
@@ -215,7 +235,7 @@ def set_leaf(m: Memory, leaf: int, slot: int, score: float) -> None:
     """Write the priority of the leaf at a place, for the resident that stands for it; it is finite and not negative."""
     score = min(max(score, 0.0), HIGHEST) if score == score else 0.0
     m.w[leaf + TIE] = m.w[slot_at(m, slot) + ARRIVED]
-    if m.rule == PROB or m.rule == GIVEN:
+    if not m.drifting:
         m.x[leaf + BASE] = score
         return
     ends = expiry(m, slot)
@@ -234,6 +254,16 @@ def group_leaf(m: Memory, key: int, stream: int) -> int:
     return key * m.w[m.pools_at + m.w[mine + POOL] * POOL_SIZE + WIDTH] + m.w[mine + OFFSET]
 
 
+@inline
+def group_of(m: Memory, pool: int, leaf: int) -> tuple[int, int]:
+    """The key and stream of a leaf."""
+    width = m.w[m.pools_at + pool * POOL_SIZE + WIDTH]
+    stream = 0
+    while m.w[stream_at(m, stream) + POOL] != pool or m.w[stream_at(m, stream) + OFFSET] != leaf % width:
+        stream += 1
+    return leaf // width, stream
+
+
 @inner
 def touch_group(words: Any, key: int, stream: int) -> None:
     """Bring the leaf of a key and stream up to date after its chain or its frequencies changed."""
@@ -241,14 +271,14 @@ def touch_group(words: Any, key: int, stream: int) -> None:
     pool = m.w[stream_at(m, stream) + POOL]
     leaf = group_leaf(m, key, stream)
     at = tournament.leaf_at(m, pool, leaf)
-    head = m.w[key_at(m, 0, key) + PER_STREAM * stream + HEAD]
+    head = leader(m, key_at(m, 0, key), stream)
     if head < 0:
         if m.x[at + BASE] == np.inf:
             return
         tournament.clear(m, at)
     else:
         score = group_score(m, key, stream)
-        if m.rule == PROB and m.x[at + BASE] == score and m.w[at + TIE] == m.w[slot_at(m, head) + ARRIVED]:
+        if not m.drifting and m.x[at + BASE] == score and m.w[at + TIE] == m.w[slot_at(m, head) + ARRIVED]:
             return
         set_leaf(m, at, head, score)
     tournament.update(m, pool, leaf, clock(m))
@@ -297,7 +327,7 @@ def fill_leaves(words: Any, stream: int) -> None:
             set_leaf(m, tournament.leaf_at(m, pool, slot), slot, score)
         else:
             key = key_of(m, slot, 0)
-            if m.w[key_at(m, 0, key) + PER_STREAM * stream + HEAD] == slot:
+            if leader(m, key_at(m, 0, key), stream) == slot:
                 at = tournament.leaf_at(m, pool, group_leaf(m, key, stream))
                 set_leaf(m, at, slot, group_score(m, key, stream))
         slot = m.w[slot_at(m, slot) + NEWER]

@@ -6,6 +6,7 @@ import numpy as np
 
 from windrow.kernels import directory, tournament
 from windrow.kernels.chains import free_slot, key_of, link_at, slot_at, stream_at, take_slot
+from windrow.kernels.credit import credit_of, files, renew
 from windrow.kernels.directory import key_at
 from windrow.kernels.estimate import freq_at, hist_learn, worth_at
 from windrow.kernels.jit import entry, inline, inner
@@ -30,9 +31,11 @@ from windrow.kernels.layout import (
     GONE,
     GONE_COUNT,
     GONE_SIZE,
+    GREEDY_DUAL,
     HIST_SIZE,
     HISTS_AT,
     IDLE_LIMIT,
+    INITIAL,
     KEY,
     KEY_IDLE,
     KEY_TOP,
@@ -54,6 +57,10 @@ from windrow.kernels.layout import (
     STREAM_MASK,
     TIME,
     TOP,
+    TRIAL,
+    TRIAL_LEFT,
+    TRIAL_SPAN,
+    TRIAL_START,
     VALUE,
     WATERMARK,
     WEIGHT,
@@ -93,6 +100,9 @@ def reconsider(block: Any) -> int:
     expire_all(m)
     if m.w[FAIL_WHEN_FULL] and any_over(m):
         return FULL
+    if m.rule == GREEDY_DUAL and files(m):
+        for pool in range(m.pools):
+            renew(m.w, pool)
     touch_all(m.w)
     shed(m)
     return DONE
@@ -185,6 +195,9 @@ def move_residents(old: Any, new: Any, extra_cost: int, learned: bool) -> Any:
     for word in (SEQ, MATCHED, RANDOM, CLOCK, WATERMARK, ARRIVALS, PEAK_ROWS, PEAK_BYTES):
         b.w[word] = a.w[word]
     b.x[VALUE] = a.x[VALUE]
+    if a.rule == GREEDY_DUAL and b.rule == GREEDY_DUAL:
+        for word in (TRIAL, TRIAL_LEFT, TRIAL_START, TRIAL_SPAN, INITIAL):
+            b.w[word] = a.w[word]
     for stream in range(a.streams):
         for word in (EXPIRED, SHED, LAST_TIME, RANK):
             b.w[stream_at(b, stream) + word] = a.w[stream_at(a, stream) + word]
@@ -238,5 +251,7 @@ def move_one(a: Memory, b: Memory, slot: int, stream: int, extra_cost: int) -> i
         b.x[y + b.w[GAIN_OFF]] = a.x[x + a.w[GAIN_OFF]]
     if b.rule == GIVEN:
         b.x[y + b.w[SCORE_OFF]] = a.x[x + a.w[SCORE_OFF]] if a.rule == GIVEN else 0.0
+    if b.rule == GREEDY_DUAL:  # without a history all start alike
+        b.x[y + b.w[SCORE_OFF]] = credit_of(a, slot) if a.rule == GREEDY_DUAL else 0.0
     admit(b, there)
     return there

@@ -45,10 +45,8 @@ def zipf_pair(
     rows, keys = whole(rows, "rows"), whole(keys, "keys", least=1)
     one_of(correlation, CORRELATIONS, "correlation")
     rng = _rng(seed)
-    left_rank = rng.permutation(keys)
-    other = rng.permutation(keys)  # drawn in every case, so that the left stream does not depend on the correlation
-    ranks = {"uncorrelated": other, "correlated": left_rank, "anticorrelated": left_rank[::-1]}
-    sides = ((left_rank, z_left, "z_left"), (ranks[correlation], z_right, "z_right"))
+    left_rank, right_rank = _ranks(keys, correlation, rng)
+    sides = ((left_rank, z_left, "z_left"), (right_rank, z_right, "z_right"))
     left, right = (_steps(rank[_draw(_zipf(keys, number(z, what)), rows, rng)]) for rank, z, what in sides)
     return left, right
 
@@ -67,11 +65,56 @@ def locality_stream(
     order of their places on the circle, are the stream.
     """
     rows, keys = whole(rows, "rows"), whole(keys, "keys", least=1)
-    if number(alpha, "alpha") == 0:
-        raise SpecError("alpha must be larger than 0")
-    rng = _rng(seed)
     rank = _rng(ranking).permutation(keys)
-    counts = rng.multinomial(rows, _zipf(keys, number(skew, "skew")))
+    return _steps(rank[_clustered(rows, keys, number(skew, "skew"), _shape(alpha, "alpha"), _rng(seed))])
+
+
+def locality_pair(
+    rows: int,
+    keys: int = 100,
+    alpha: float = 0.75,
+    shape: float = 0.75,
+    correlation: str = "correlated",
+    seed: int = 0,
+) -> tuple[pa.Table, pa.Table]:
+    """Two streams with popularity and locality, one row each per step: time "t" counts from 0, key "k".
+
+    Over the whole stream the key of rank r has a share proportional to r ** -`alpha`. The gaps between rows of one key
+    follow a Pareto distribution with `shape` (see `locality_stream`): the smaller, the more they crowd together. Each
+    stream draws its own gaps. With correlation "correlated" both rank the keys alike, with "anticorrelated" the
+    popular keys of one are the other's rarest, and with "uncorrelated" each ranks them at random.
+
+    >>> left, right = locality_pair(rows=1000, seed=7)
+    >>> left.num_rows, right.column_names
+    (1000, ['t', 'k'])
+    """
+    rows, keys = whole(rows, "rows"), whole(keys, "keys", least=1)
+    one_of(correlation, CORRELATIONS, "correlation")
+    rng = _rng(seed)
+    ranks = _ranks(keys, correlation, rng)
+    left, right = (
+        _steps(rank[_clustered(rows, keys, number(alpha, "alpha"), _shape(shape, "shape"), rng)]) for rank in ranks
+    )
+    return left, right
+
+
+def _shape(value: float, what: str) -> float:
+    """The shape of a Pareto distribution."""
+    if number(value, what) == 0:
+        raise SpecError(f"{what} must be larger than 0")
+    return value
+
+
+def _ranks(keys: int, correlation: str, rng: np.random.Generator) -> tuple[Ints, Ints]:
+    """Which key has which rank, on each of two streams."""
+    left = rng.permutation(keys)
+    other = rng.permutation(keys)  # drawn in every case, so that the left stream does not depend on the correlation
+    return left, {"uncorrelated": other, "correlated": left, "anticorrelated": left[::-1]}[correlation]
+
+
+def _clustered(rows: int, keys: int, skew: float, alpha: float, rng: np.random.Generator) -> Ints:
+    """Ranks with Zipf(`skew`) popularity, each in clusters by Pareto gaps of shape `alpha`."""
+    counts = rng.multinomial(rows, _zipf(keys, skew))
     owner = np.repeat(np.arange(keys), counts)
     # A Pareto gap is u ** (-1 / alpha). In logarithms, and over the key's largest gap, nothing overflows.
     logs = rng.standard_exponential(rows) / alpha
@@ -82,7 +125,7 @@ def locality_stream(
     before = np.concatenate(([0.0], walked))[np.cumsum(counts) - counts]
     around = np.bincount(owner, weights=gaps, minlength=keys)
     place = ((walked - before[owner]) / around[owner] + rng.random(keys)[owner]) % 1.0
-    return _steps(rank[owner[np.argsort(place, kind="stable")]])
+    return owner[np.argsort(place, kind="stable")]
 
 
 def bursty_pair(

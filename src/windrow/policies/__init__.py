@@ -7,17 +7,21 @@ from typing import Any
 
 from windrow import record
 from windrow.errors import UnknownPolicy
+from windrow.policies.age import Age
 from windrow.policies.fifo import Fifo
 from windrow.policies.given import Given
+from windrow.policies.greedy_dual import GreedyDual
 from windrow.policies.life import Life
 from windrow.policies.life_expected import LifeExpected
 from windrow.policies.policy import Policy
 from windrow.policies.prob import Prob
 from windrow.policies.rand import Rand
 
-__all__ = ["ALL", "Fifo", "Given", "Life", "LifeExpected", "Policy", "Prob", "Rand", "by_name", "resolve"]
+__all__ = [
+    "ALL", "Age", "Fifo", "Given", "GreedyDual", "Life", "LifeExpected", "Policy", "Prob", "Rand", "by_name", "resolve",
+]  # fmt: skip
 
-ALL: tuple[type[Policy], ...] = (Rand, Fifo, Prob, Life, LifeExpected)
+ALL: tuple[type[Policy], ...] = (Rand, Fifo, Prob, Life, LifeExpected, GreedyDual, Age)
 """The policies that need nothing but the streams."""
 
 _KNOWN = (*ALL, Given)

@@ -48,7 +48,7 @@ def parts(plan: Plan, capacity: Capacity, oracle_rows: int) -> list[Part]:
     """All parts, in their order in the block."""
     n, preds, d, pools = plan.streams, len(plan.preds), plan.directories, plan.pools
     worths = 2 if plan.value else 1
-    indexes, size = len(plan.indexed()), leaves(plan, capacity)
+    indexes, size, credited = len(plan.indexed()), leaves(plan, capacity), plan.rule == at.GREEDY_DUAL
     return [
         Part(at.STREAMS_AT, n, at.STREAM_SIZE),
         Part(at.POOLS_AT, pools, at.POOL_SIZE),
@@ -65,6 +65,10 @@ def parts(plan: Plan, capacity: Capacity, oracle_rows: int) -> list[Part]:
         Part(at.MEANS_AT, d, n * 2),
         Part(at.LIFE_AT, n, at.LIFE_BINS * 2 if plan.rule == at.LIFE_EXPECTED else 0),
         Part(at.SAMPLE_AT, 1, at.GROUPS),
+        Part(at.CREDIT_AT, pools, at.CREDIT_SIZE if credited else 0),
+        Part(at.LEVELS_AT, pools, at.LEVEL_WORDS if credited else 0),
+        Part(at.TRIALS_AT, 1, 2 * at.TRIALS if credited else 0),
+        Part(at.AGES_AT, n, at.AGE_SIZE if plan.rule == at.AGE else 0),
         Part(at.INDEXES_AT, indexes, at.INDEX_SIZE),
         Part(at.SKETCH_AT, d * n * worths, plan.learning.sketch_depth * plan.learning.sketch_width),
         Part(at.ORACLE_START_AT, 1, d + 1),
@@ -117,10 +121,11 @@ def start(plan: Plan, route: Route, emit: bool, capacity: Capacity | None = None
     """The block of an empty shard."""
     words = lay_out(plan, capacity or Capacity(), oracle_rows)
     floats = words.view(np.float64)
-    words[at.FREE] = words[at.GONE] = NONE
+    words[at.FREE] = words[at.GONE] = words[at.MARKED] = NONE
     words[at.CLOCK] = words[at.WATERMARK] = LOW
     floats[at.WEIGHT] = 1.0
     floats[at.GROWTH] = plan.learning.growth
+    write_shedding(words, plan)
     switches = {
         at.RULE: plan.rule, at.BY_ROW: plan.by_row, at.STATISTIC: plan.learning.kind,
         at.KEEP_IDLE: plan.learning.kind == at.STAT_RUNNING, at.EMIT: emit,
@@ -144,15 +149,28 @@ def start(plan: Plan, route: Route, emit: bool, capacity: Capacity | None = None
     return words
 
 
+def write_shedding(words: np.ndarray, plan: Plan) -> None:
+    """Parameters of the rule, and what it takes for granted before it has learned."""
+    floats, shedding = words.view(np.float64), plan.shedding
+    words[at.CREDIT_START], words[at.CREDIT_GAIN] = shedding.start, shedding.gain
+    floats[at.CREDIT_SHARE], floats[at.AGE_LIMIT] = shedding.initial, shedding.age
+    words[at.INITIAL] = FIRST_TRIAL
+    if plan.rule == at.AGE:
+        view(words, at.AGES_AT, plan.streams, at.AGE_SIZE).view(np.float64)[:, at.A_LIMIT] = 1.0
+
+
+FIRST_TRIAL = 4  # the tuner begins with the share 1 - 2 ** -4
 ROUTES = (at.ORDER_AT, at.ACCESS_AT, at.CHECKS_AT, at.TALLY_AT)
 LEARNED = (at.HISTS_AT, at.MEANS_AT, at.LIFE_AT, at.SKETCH_AT, at.ORACLE_START_AT, at.ORACLE_AT)
+FOUND_OUT = (at.TRIALS_AT, at.AGES_AT)
 
 
 def carry(old: np.ndarray, old_plan: Plan, new: np.ndarray, plan: Plan, learned: bool) -> None:
     """Copy what does not belong to single rows or keys: probe orders and, if both learn alike, what was learned."""
     new[at.ROUTED] = old[at.ROUTED]
     sizes = {p.word: p for p in parts(old_plan, _capacity(old), int(old[at.ORACLE_ROWS]))}
-    for word in ROUTES + LEARNED if learned else ROUTES:
+    same = old_plan.rule == plan.rule and old_plan.shedding == plan.shedding
+    for word in ROUTES + (LEARNED if learned else ()) + (FOUND_OUT if same else ()):
         part = sizes[word]
         view(new, word, part.outer, part.inner)[:] = view(old, word, part.outer, part.inner)
 

@@ -25,13 +25,14 @@ from windrow.state.shard import Shard
 RISING = frozenset({"time", "seq", "rank", "idle"})
 
 # Of the head and of a stream's line everything that changes is state, but for what is computed again.
-_HEAD_AGAIN = {at.CURSOR, at.FREE, at.FREE_COUNT, at.TOP}
+_HEAD_AGAIN = {at.CURSOR, at.FREE, at.FREE_COUNT, at.TOP, at.MARKED}
 _LINE_AGAIN = {at.ROWS, at.BYTES, at.OLDEST, at.NEWEST, at.HINT}
 HEAD = [w for w in range(at.RULE) if w not in _HEAD_AGAIN] + [at.SAMPLE_SHARE, at.SAMPLE_WEIGHT]
 LINE = [w for w in range(at.REACH) if w not in _LINE_AGAIN]
 TABLES = {"tally": at.TALLY_AT, "hists": at.HISTS_AT, "means": at.MEANS_AT, "life": at.LIFE_AT,
-          "sample": at.SAMPLE_AT, "sketch": at.SKETCH_AT}  # fmt: skip
-INTEGERS = {"tally"}
+          "sample": at.SAMPLE_AT, "sketch": at.SKETCH_AT, "credit": at.CREDIT_AT, "trials": at.TRIALS_AT,
+          "ages": at.AGES_AT}  # fmt: skip
+INTEGERS = {"tally", "credit"}
 
 
 def layout_digest() -> str:
@@ -115,6 +116,9 @@ def fields_of(plan: Plan, stream: int) -> dict[str, int]:
 
 def learned(plan: Plan) -> dict[str, int]:
     """The words of a key's record that are state, by name: none where they follow from the oracle's table."""
+    if plan.credits_by_key:
+        gained = {f"freq{s}": at.PER_STREAM * s + at.FREQ for s in range(plan.streams)}
+        return gained | {f"filed{s}": 1 + at.PER_STREAM * plan.streams + s for s in range(plan.streams)}
     if plan.learning.kind not in (at.STAT_RUNNING, at.STAT_SKETCH):
         return {}
     found = {f"freq{s}": at.PER_STREAM * s + at.FREQ for s in range(plan.streams)}

@@ -23,6 +23,19 @@ class Learning:
         return 1.0 if self.half_life is None else float(2.0 ** (1.0 / self.half_life))
 
 
+@dataclass(frozen=True)
+class Shedding:
+    """Parameters of the rules that have some: where credits start and what a match adds, the age that pays.
+
+    `initial` is the percentile at which credits start, `age` a share of the window; 0 where it is estimated.
+    """
+
+    start: int = at.START_SHARE
+    initial: float = 0.0
+    gain: int = at.GAIN_ONE
+    age: float = 0.0
+
+
 @dataclass(frozen=True, eq=False)
 class Plan:
     """Streams, directories, predicates, windows and pools of one shard.
@@ -41,6 +54,7 @@ class Plan:
     cap_bytes: tuple[int, ...] = (HIGH,)
     rule: int = at.FIFO
     learning: Learning = field(default_factory=Learning)
+    shedding: Shedding = field(default_factory=Shedding)
     value: str | None = None
     fail_when_full: bool = False
     seed: int = 0
@@ -80,7 +94,7 @@ class Plan:
     @property
     def ranked(self) -> bool:
         """Whether the rule keeps priorities."""
-        return self.rule in (at.PROB, at.LIFE, at.LIFE_EXPECTED, at.GIVEN)
+        return self.rule in (at.PROB, at.LIFE, at.LIFE_EXPECTED, at.GIVEN, at.GREEDY_DUAL)
 
     @property
     def drifting(self) -> bool:
@@ -90,7 +104,15 @@ class Plan:
     @property
     def by_row(self) -> bool:
         """Whether each resident is a leaf of its own."""
-        return not self.common_key or self.value is not None or self.rule == at.GIVEN
+        if not self.common_key or self.value is not None or self.rule == at.GIVEN:
+            return True
+        alike = self.streams == 2 and self.shedding.gain in (at.GAIN_ONE, at.GAIN_NONE)
+        return self.rule == at.GREEDY_DUAL and not alike
+
+    @property
+    def credits_by_key(self) -> bool:
+        """Whether credits move with the key (see credit.py)."""
+        return self.rule == at.GREEDY_DUAL and not self.by_row
 
     @property
     def counts_rows(self) -> bool:
@@ -126,25 +148,30 @@ class Plan:
         first = at.LINK0 + self.links * LINK_WORDS
         found = {at.VALS_OFF: first}
         first += self.numbers.shape[1]
-        wanted = {
-            at.RANK_OFF: self.counts_rows,
-            at.GAIN_OFF: self.value is not None,
-            at.SCORE_OFF: self.ranked and self.by_row,
-            at.PLACE_OFF: self.rule == at.RAND,
-        }
-        for word, present in wanted.items():
-            found[word] = first if present else 0
-            first += present
+        for word, size in self._extra_fields().items():
+            found[word] = first if size else 0
+            first += size
         return found
+
+    def _extra_fields(self) -> dict[int, int]:
+        """Words of the fields that not every query has."""
+        credited = self.rule == at.GREEDY_DUAL
+        return {
+            at.RANK_OFF: int(self.counts_rows),
+            at.GAIN_OFF: int(self.value is not None),
+            at.SCORE_OFF: int((self.ranked and self.by_row) or credited),
+            at.PLACE_OFF: int(self.rule == at.RAND),
+            at.HEAP_OFF: at.HEAP_WORDS if credited else 0,
+        }
 
     def slot_words(self) -> int:
         """Words of a slot's record."""
-        wanted = (self.counts_rows, self.value is not None, self.ranked and self.by_row, self.rule == at.RAND)
-        return at.LINK0 + self.links * LINK_WORDS + self.numbers.shape[1] + sum(wanted)
+        return at.LINK0 + self.links * LINK_WORDS + self.numbers.shape[1] + sum(self._extra_fields().values())
 
     def key_words(self) -> int:
         """Words of a key's record."""
-        return 1 + PER_STREAM * self.streams + (self.streams if self.value else 0)
+        more = 1 if self.value else 2 if self.credits_by_key else 0
+        return 1 + (PER_STREAM + more) * self.streams
 
     def node_words(self) -> int:
         """Words of a node's record in a tournament."""
@@ -192,8 +219,8 @@ class Plan:
 
     def same_shape(self, other: "Plan") -> bool:
         """Whether a shard of the other plan can serve this one with new windows and caps alone."""
-        mine = (self.rule, self.learning, self.pools, self.fail_when_full)
-        return mine == (other.rule, other.learning, other.pools, other.fail_when_full)
+        mine = (self.rule, self.learning, self.shedding, self.pools, self.fail_when_full)
+        return mine == (other.rule, other.learning, other.shedding, other.pools, other.fail_when_full)
 
     def without_cap(self, pooled: bool = True) -> "Plan":
         """The same join, exact: no caps, no policy, no statistics; all streams in one pool unless told otherwise."""

@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 
 from windrow.errors import SnapshotError
-from windrow.kernels import compact
+from windrow.kernels import compact, credit, tuner
 from windrow.kernels import layout as at
 from windrow.kernels.compact import Residents
 from windrow.kernels.hashing import mix_words
@@ -95,6 +95,7 @@ class _Building:
         _check(all(at.LOW <= clock <= at.HIGH for clock in clocks) and words[at.SEQ] >= 0, "head")
         counters = [k for k, word in enumerate(LINE) if word in (at.EXPIRED, at.SHED, at.RANK)]
         _check(bool((lines[:, counters] >= 0).all()), "lines")
+        _check(0 <= words[at.INITIAL] < at.TRIALS and 0 <= words[at.TRIAL] < tuner.ROUNDS * tuner.ROUND, "head")
         floats = words.view(np.float64)
         _check(bool(floats[at.WEIGHT] > 0.0) and bool(np.isfinite(floats[at.WEIGHT])), "head")
 
@@ -104,6 +105,8 @@ class _Building:
                 if part.word == word and part.outer * part.inner:
                     kind = np.int64 if name in INTEGERS else np.float64
                     column = self._get(name, part.outer * part.inner, kind)
+                    if name in CHECKS:
+                        CHECKS[name](column.reshape(part.outer, part.inner))
                     if name == "hists":
                         column = self._histograms(words, column.reshape(part.outer, part.inner))
                     view(words, word, part.outer, part.inner)[:] = column.view(np.int64).reshape(part.outer, -1)
@@ -154,6 +157,8 @@ class _Building:
             field = fields_of(plan, stream).get(name)
             if field is not None:
                 values = self._column(stream, name, np.int64 if name == "rank" else np.float64)
+                if plan.rule == at.GREEDY_DUAL and name == "score":
+                    _check_credits(values, f"{stream}.score")
                 compact.write_slots(words, self.first[stream], field, values.view(np.int64))
 
     def _check_residents(self, words: np.ndarray, s: int, time: np.ndarray, seq: np.ndarray, cost: np.ndarray) -> None:
@@ -178,6 +183,8 @@ class _Building:
             _check(compact.add_idle(words, d, _mixed(self.idle[d])), f"d{d}.idle")
             for name, word in learned(self.plan).items():
                 freq = self._get(f"d{d}.{name}", int(line[at.KEY_TOP]), np.float64)
+                if self.plan.credits_by_key:
+                    _check_credits(freq, f"d{d}.{name}")
                 compact.write_keys(words, d, word, freq.view(np.int64))
 
     def _index(self, words: np.ndarray, ix: int, stream: int, column: int) -> None:
@@ -206,6 +213,8 @@ class _Building:
         size = self.first[-1] if self.plan.by_row else None
         kept = {name: self._get(name, size, np.float64) for name in lines_of(self.plan)}
         base, turn = kept.get("leaf.base", _NOTHING), kept.get("leaf.turn", _NOTHING)
+        if self.plan.rule == at.GREEDY_DUAL:
+            credit.build(words)
         if self.plan.by_row:
             compact.write_row_leaves(words, base, turn)
         else:
@@ -218,6 +227,28 @@ class _Building:
 def _check(fine: bool, name: str) -> None:
     if not fine:
         raise SnapshotError(f"the snapshot was altered: its column {name!r} cannot be what it says")
+
+
+def _check_credits(credits: np.ndarray, name: str) -> None:
+    """Credits, and what they are the sum of, are numbers that levels can be computed from."""
+    _check(bool((np.abs(credits) < 2.0**53).all()), name)
+
+
+def _check_credit_lines(lines: np.ndarray) -> None:
+    low, shift = lines[:, at.C_LOW], lines[:, at.C_SHIFT]
+    _check(bool(((low >= 0) & (low < 2**53) & (shift >= 0) & (shift < 53)).all()), "credit")
+
+
+def _check_trials(trials: np.ndarray) -> None:
+    _check(bool((np.isfinite(trials) & (trials >= 0.0)).all()), "trials")
+
+
+def _check_ages(ages: np.ndarray) -> None:
+    limits = ages[:, at.A_LIMIT]
+    _check(bool((np.isfinite(ages) & (ages >= 0.0)).all()) and bool(((limits > 0.0) & (limits <= 1.0)).all()), "ages")
+
+
+CHECKS = {"credit": _check_credit_lines, "trials": _check_trials, "ages": _check_ages}
 
 
 def _room(n: int) -> int:

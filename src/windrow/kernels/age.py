@@ -1,0 +1,155 @@
+"""AGE: how long rows pay, learned from the ages at which they match and leave.
+
+Ages are shares of the window, in AGE_BINS bins. Per stream, rate(j) = matches at age j / rows that reached age j,
+C(k) = the sum of rate over ages below k, and k_opt the k with the largest C(k) / k. Rows older than k_opt leave first,
+the oldest of them; while there are none, the newcomer does. That is FIFO where the memory holds rows for longer than
+k_opt, and the staggered scheme where it does not.
+
+Nothing is known of ages that no row reaches: there the last known rate is taken to go on, as the model says that curves
+have no minima. One arrival in OBSERVED is looked at; what was learned is halved with every new estimate.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from windrow.kernels.chains import slot_at, stream_at
+from windrow.kernels.hashing import mix64
+from windrow.kernels.jit import inline, inner
+from windrow.kernels.layout import (
+    A_GONE,
+    A_LIMIT,
+    A_MATCHES,
+    AGE,
+    AGE_BINS,
+    AGE_LIMIT,
+    AGE_SIZE,
+    AGES_AT,
+    ARRIVALS,
+    ARRIVED,
+    CLOCK,
+    HIGH,
+    LAST_ROWS,
+    NEWEST,
+    OLDEST,
+    POOL,
+    RANK,
+    REACH,
+    SEQ,
+    TIME,
+)
+from windrow.kernels.memory import Memory, memory_of
+from windrow.kernels.score import stream_of
+
+OBSERVED = 8
+ESTIMATE_EVERY = 1024  # arrivals
+ENOUGH = 16.0  # rows that must have reached an age before its rate is believed
+
+
+@inline
+def lived(m: Memory, slot: int) -> float:
+    """A resident's age as a share of its window; endless where the window is."""
+    at, mine = slot_at(m, slot), stream_at(m, stream_of(m, slot))
+    if m.w[mine + LAST_ROWS] > 0:
+        return (m.w[mine + RANK] - 1 - m.w[at + m.rank_off]) / m.w[mine + LAST_ROWS]
+    if m.w[mine + REACH] >= HIGH:
+        return np.inf
+    return (m.w[CLOCK] - m.w[at + TIME]) / (m.w[mine + REACH] + 1.0)
+
+
+@inline
+def bin_of(share: float) -> int:
+    """The bin of an age."""
+    return int(min(max(share, 0.0), 1.0 - 0.5 / AGE_BINS) * AGE_BINS)
+
+
+@inline
+def ages_at(m: Memory, stream: int) -> int:
+    """Where a stream's line of ages begins."""
+    return m.w[AGES_AT] + stream * AGE_SIZE
+
+
+@inline
+def observes(m: Memory) -> bool:
+    """Whether the ages of the rows are noted that the present arrival matches."""
+    if m.rule != AGE or m.x[AGE_LIMIT] > 0.0:
+        return False
+    return mix64(np.uint64(m.w[SEQ])) % np.uint64(OBSERVED) == np.uint64(0)
+
+
+@inner
+def observe(words: Any, slot: int) -> None:
+    """Note the age of a resident that the present arrival has matched."""
+    m = memory_of(words)
+    m.x[ages_at(m, stream_of(m, slot)) + A_MATCHES + bin_of(lived(m, slot))] += 1.0
+
+
+@inner
+def depart(words: Any, slot: int) -> None:
+    """Note the age of a resident that leaves."""
+    m = memory_of(words)
+    m.x[ages_at(m, stream_of(m, slot)) + A_GONE + bin_of(lived(m, slot))] += 1.0
+
+
+@inline
+def limit(m: Memory, stream: int) -> float:
+    """The age up to which a stream's rows pay, k_opt: given, or as estimated; the whole window until that is known."""
+    given = m.x[AGE_LIMIT]
+    return given if given > 0.0 else m.x[ages_at(m, stream) + A_LIMIT]
+
+
+@inline
+def due(m: Memory) -> bool:
+    """Whether it is time for new estimates."""
+    return m.rule == AGE and m.x[AGE_LIMIT] <= 0.0 and m.w[ARRIVALS] % ESTIMATE_EVERY == 0
+
+
+@inner
+def estimate(words: Any) -> None:
+    """Find k_opt of every stream: the age at which matches per time held are most; of equals the longest."""
+    m = memory_of(words)
+    for stream in range(m.streams):
+        line = ages_at(m, stream)
+        reached = 0.0
+        for k in range(AGE_BINS):
+            reached += m.x[line + A_GONE + k]
+        if reached < ENOUGH:
+            continue
+        total, rate, best, most = 0.0, 0.0, AGE_BINS, -1.0
+        for k in range(AGE_BINS):
+            if reached >= ENOUGH:
+                rate = m.x[line + A_MATCHES + k] / reached
+            reached -= m.x[line + A_GONE + k]
+            total += rate
+            if total >= most * (k + 1):
+                best, most = k + 1, total / (k + 1)
+            m.x[line + A_MATCHES + k] *= 0.5
+            m.x[line + A_GONE + k] *= 0.5
+        m.x[line + A_LIMIT] = best / AGE_BINS
+
+
+@inner
+def overdue(words: Any, pool: int) -> int:
+    """Whom AGE sheds: of the streams' oldest rows the one furthest beyond its limit or, if none is, the newest row."""
+    m = memory_of(words)
+    best, most, newest = -1, 1.0, -1
+    for stream in range(m.streams):
+        mine = stream_at(m, stream)
+        if m.w[mine + POOL] != pool or m.w[mine + OLDEST] < 0:
+            continue
+        slot, last = m.w[mine + OLDEST], m.w[mine + NEWEST]
+        over = lived(m, slot) / limit(m, stream)
+        if over > most or (over == most and (best < 0 or earlier(m, slot, best))):
+            best, most = slot, over
+        if newest < 0 or earlier(m, newest, last):
+            newest = last
+    return best if best >= 0 else newest
+
+
+@inline
+def earlier(m: Memory, a: int, b: int) -> bool:
+    """Whether row a comes before row b in (time, sequence number)."""
+    one, other = slot_at(m, a), slot_at(m, b)
+    if m.w[one + TIME] != m.w[other + TIME]:
+        return m.w[one + TIME] < m.w[other + TIME]
+    return m.w[one + ARRIVED] < m.w[other + ARRIVED]
