@@ -122,7 +122,8 @@ def refill(words: Any, d: int) -> None:
     """Fill the table anew from the records (after growth or restore)."""
     m = memory_of(words)
     table = m.tables_at + d * m.table_size
-    m.w[table : table + m.table_size] = NONE
+    for at in range(table, table + m.table_size):
+        m.w[at] = NONE
     for key in range(m.w[m.dirs_at + d * DIR_SIZE + KEY_TOP]):
         record = key_at(m, d, key)
         if m.w[record + COUNT] != NONE:

@@ -352,7 +352,7 @@ def drive_many(block: Any, batch: Any, out: Any) -> tuple[int, Any, int]:
     cur = np.zeros((m.streams, CURSOR_SIZE), np.int64)
     sent, status, i = 0, DONE, m.w[CURSOR]
     words = row_words(m)
-    rows = r.shape[0] // words
+    rows = batch.shape[0] // words
     while i < rows:
         end = group_end(m, r, i, rows)
         status = enter(m, r, i, end)

@@ -1,17 +1,18 @@
 """How kernels hold a shard's block: as bare memory, with the numbers that stay fixed during a call beside it.
 
 Kernels are forced inline into their driver, so that the fixed numbers live in registers and, in the driver of
-pairs, are constants. The block is viewed without its owner, because counting references on every inlined call costs
-more than the join itself (measured: 3 against 10 million arrivals per second). The driver's caller keeps the block
-alive.
+pairs, are constants. The block is a bare pointer: counting references to an array on every inlined call costs more than
+the join itself (measured: 3 against 10 million arrivals per second), and an array's index might be negative, which is
+looked at before every access. The driver's caller keeps the block alive.
 """
 
 from typing import Any, NamedTuple
 
 from llvmlite import ir
-from numba import carray, config, types  # type: ignore[attr-defined]
+from numba import config, types
 from numba.core import cgutils
 from numba.extending import intrinsic
+from numba.np.arrayobj import make_array
 
 from windrow.kernels import layout as at
 from windrow.kernels.jit import inline
@@ -54,35 +55,35 @@ class Memory(NamedTuple):
     leaves: int
 
 
-def _pointer(item: Any) -> Any:
-    """An intrinsic that reads an address as a pointer to items."""
+def _words(item: Any) -> Any:
+    """An intrinsic that gives the words of an array, or those that a pointer shows already, as a pointer to items."""
 
     @intrinsic
-    def read(_context: Any, address: Any) -> Any:
+    def read(_context: Any, words: Any) -> Any:
         def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            return builder.inttoptr(args[0], context.get_value_type(signature.return_type))
+            held = args[0]
+            if isinstance(words, types.Array):
+                held = make_array(words)(context, builder, held).data
+            return builder.bitcast(held, context.get_value_type(signature.return_type))
 
-        return types.CPointer(item)(types.intp), code
+        return types.CPointer(item)(words), code
 
     return read
 
 
 @intrinsic
-def _fetch(_context: Any, address: Any) -> Any:
-    """Ask for the cache line of an address ahead of time."""
+def _fetch(_context: Any, words: Any, at: Any) -> Any:
+    """Ask for the cache line of a word ahead of time."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
         kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
         ask = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
-        builder.call(ask, [builder.inttoptr(args[0], byte), number(1), number(3), number(1)])
+        place = builder.bitcast(builder.gep(args[0], [args[1]]), byte)
+        builder.call(ask, [place, number(1), number(3), number(1)])
         return context.get_dummy_value()
 
-    return types.none(types.intp), code
-
-
-_as_ints = _pointer(types.int64)
-_as_floats = _pointer(types.float64)
+    return types.none(words, types.int64), code
 
 
 if config.DISABLE_JIT:  # type: ignore[attr-defined]  # kernels as plain Python, for a debugger
@@ -99,21 +100,13 @@ if config.DISABLE_JIT:  # type: ignore[attr-defined]  # kernels as plain Python,
         """Nothing: there is no cache to fill."""
 
 else:
+    bare_ints = _words(types.int64)
+    bare_floats = _words(types.float64)
 
     @inline
     def fetch(m: Memory, at: int) -> None:
         """Ask for the cache line of a word ahead of time, so that misses of many rows overlap."""
-        _fetch(m.w.ctypes.data + 8 * at)  # type: ignore[call-arg]  # mypy counts the context, too
-
-    @inline
-    def bare_ints(array: Any) -> Any:
-        """The words of an array, without its owner."""
-        return carray(_as_ints(array.ctypes.data), array.shape)
-
-    @inline
-    def bare_floats(array: Any) -> Any:
-        """The words of an array as floats, without its owner."""
-        return carray(_as_floats(array.ctypes.data), array.shape)
+        _fetch(m.w, at)  # type: ignore[call-arg]  # mypy counts the context, too
 
 
 @inline

@@ -166,7 +166,7 @@ def drive_pair(block: Any, batch: Any, out: Any) -> tuple[int, Any, int]:
     m, r, rx = memory_of_pair(block), bare_ints(batch), bare_floats(batch)
     sent, status, i = 0, DONE, m.w[CURSOR]
     words = row_words(m)
-    rows = r.shape[0] // words
+    rows = batch.shape[0] // words
     emits = m.w[EMIT] != 0
     warmed = i
     while i < rows:
