@@ -105,7 +105,10 @@ def test_what_cannot_be_measured_is_refused(more: dict[str, Any], says: str) -> 
 @pytest.mark.usefixtures("files")
 def test_files_of_any_format_compare_as_their_tables() -> None:
     assert found("shed.csv", "exact.parquet") == wr.compare(SHED, EXACT).to_dict()
-    assert found("wrong.jsonl", "exact.parquet", "--columns", "t, page") == wr.compare(WRONG, EXACT, ["t", "page"]).to_dict()
+    assert (
+        found("wrong.jsonl", "exact.parquet", "--columns", "t, page")
+        == wr.compare(WRONG, EXACT, ["t", "page"]).to_dict()
+    )
     place = found("wrong.jsonl", "exact.parquet", "--coordinates", "k,t", "--archived", "7")
     assert place == wr.compare(WRONG, EXACT, coordinates=["k", "t"], archived=7).to_dict()
 
@@ -114,7 +117,7 @@ def test_files_of_any_format_compare_as_their_tables() -> None:
 def test_only_the_measures_that_are_named_are_shown() -> None:
     assert found("shed.csv", "exact.parquet", "--measures", "jaccard,missing") == {"jaccard": 0.6, "missing": 2}
     table = compare("shed.csv", "exact.parquet", "--measures", "symmetric-difference").stdout
-    assert table.split() [-3:] == ["symmetric", "difference", "2"]
+    assert table.split()[-3:] == ["symmetric", "difference", "2"]
 
 
 @pytest.mark.usefixtures("files")

@@ -20,6 +20,7 @@ from typer.core import TyperGroup
 from windrow.cli.compare import compare
 from windrow.cli.demo import demo
 from windrow.cli.join import join
+from windrow.cli.lab import lab
 from windrow.cli.optimum import optimum
 from windrow.errors import WindrowError
 
@@ -88,6 +89,7 @@ app.command("join")(join)
 app.command("demo")(demo)
 app.command("optimum")(optimum)
 app.command("compare")(compare)
+app.add_typer(lab, name="lab")
 
 
 def _version(wanted: bool) -> None:

@@ -40,9 +40,7 @@ Coordinates = Annotated[
 _PENALTY = "What Match-And-Compare asks for each row that stands in for a missing one, in the unit of the coordinates."
 Penalty = Annotated[float, typer.Option("--penalty", min=0.0, help=_PENALTY)]
 _ARCHIVED = "Rows that were shed into an archive: the archive metric is the work that is left."
-Archived = Annotated[
-    int | None, typer.Option("--archived", min=0, metavar="ROWS", help=_ARCHIVED, show_default=False)
-]
+Archived = Annotated[int | None, typer.Option("--archived", min=0, metavar="ROWS", help=_ARCHIVED, show_default=False)]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the measures as one JSON object.")]
 
 
@@ -95,7 +93,11 @@ def _names(given: str | None) -> list[str] | None:
 
 
 def _tables(
-    paths: Mapping[str, Path], columns: list[str] | None, places: list[str], text: list[str] | None, separator: str | None
+    paths: Mapping[str, Path],
+    columns: list[str] | None,
+    places: list[str],
+    text: list[str] | None,
+    separator: str | None,
 ) -> list[pa.Table]:
     """Both files, each with the columns that are compared; a file of no bytes has those of the other."""
     from windrow.files import open_table

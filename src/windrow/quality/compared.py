@@ -54,7 +54,7 @@ def measured(
     penalty: float,
     archived: int | None,
 ) -> Compared:
-    """Take the measures: the counts always, the distances by `coordinates`, the archive metric if `archived` is known."""
+    """Take the measures: counts always, distances by `coordinates`, the archive metric if `archived` is known."""
     wanted = [known_measure(name) for name in measures]
     if not coordinates and (lacking := [name for name in wanted if name in DISTANCES]):
         raise SpecError(f"{lacking[0]} needs coordinates: name the numeric columns (or times) that say where a row is")

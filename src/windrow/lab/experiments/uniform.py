@@ -1,0 +1,53 @@
+"""Uniform: where no key is worth more than another, no online policy can do better than chance."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from windrow.lab.experiment import Conditions, Experiment, Point
+from windrow.lab.figures import Figures, Row
+from windrow.lab.pictures import Panel
+from windrow.lab.verdict import Check, inside, tell
+from windrow.lab.zipf_joins import PAPER, curves, matches, ratio, shares, zipf_join
+
+LINES = ("EXACT", "OPT", "PROB", "LIFE", "RAND")
+ALIKE = (0.95, 1.05)
+
+
+def sweep(conditions: Conditions) -> list[Point]:
+    """All budgets."""
+    return [{"share": share} for share in shares(conditions)]
+
+
+def measure(point: Point, seed: int, conditions: Conditions) -> Iterator[Row]:
+    """Matches of every line."""
+    yield matches(zipf_join(conditions, seed, (0.0, 0.0)), point["share"], seed, LINES)
+
+
+def judge(found: Figures) -> list[Check]:
+    """PROB and LIFE as RAND."""
+    cells = list(found.cells("M"))
+    alike = [
+        inside(f"{line} gives what RAND gives, to 5 %", cells, ratio(line, "RAND"), *ALIKE)
+        for line in ("PROB", "LIFE")
+    ]
+    return [*alike, tell("what knowing the future gains over RAND, as a share of EXACT", cells, _gain)]
+
+
+def _gain(row: Row) -> float:
+    return float(row["OPT"] - row["RAND"]) / row["EXACT"]
+
+
+def draw(found: Figures) -> list[Panel]:
+    """Matches over memory."""
+    return [Panel("w = 400, both uniform", "memory M, rows", "matches, thousands", curves(found, "M", LINES))]
+
+
+EXPERIMENT = Experiment(
+    id="uniform",
+    paper=PAPER,
+    place="fig 9",
+    claim="On uniform streams all online policies are alike",
+    setting="5,600 rows a stream, 50 keys, both uniform, w = 400, M = 0.1 to 1.5 w split evenly, warm-up 2w, oracle",
+    sweep=sweep, measure=measure, judge=judge, draw=draw,
+)  # fmt: skip

@@ -1,0 +1,78 @@
+"""What the experiments on joins of two Zipf streams share: sizes, budgets, and one measurement.
+
+As in section 5.2 of "Semantic Approximation of Data Stream Joins": 5,600 rows a stream, one of each per step, matches
+counted after a warm-up of two windows, memory in parts of a window (twice the window, less two rows, is exact), and
+policies that are told the frequencies of the whole streams.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from windrow.lab.experiment import Conditions
+from windrow.lab.figures import Figures, Mean, Measure, Row
+from windrow.lab.generators import zipf_pair
+from windrow.lab.joins import Pair
+
+PAPER = "Semantic Approximation of Data Stream Joins"
+ROWS, WINDOW, KEYS = 5_600, 400, 50
+SHARES = (0.1, 0.25, 0.5, 1.0, 1.5)
+SMALLER = 8  # by what quick runs are cut
+
+POLICIES = {"PROB": "prob", "LIFE": "life", "LIFE-EXPECTED": "life-expected", "RAND": "rand"}
+
+
+def shares(conditions: Conditions) -> Sequence[float]:
+    """The budgets, in windows."""
+    return (0.25, 1.0) if conditions.quick else SHARES
+
+
+def zipf_join(
+    conditions: Conditions,
+    seed: int,
+    z: tuple[float, float],
+    correlation: str = "uncorrelated",
+    window: int = WINDOW,
+    keys: int = KEYS,
+) -> Pair:
+    """The join of two Zipf streams; smaller in all its lengths where it shall be quick."""
+    cut = SMALLER if conditions.quick else 1
+    left, right = zipf_pair(ROWS // cut, keys, z[0], z[1], correlation, seed)
+    return Pair(left, right, window // cut, 2 * (window // cut))
+
+
+def matches(pair: Pair, share: float, seed: int, lines: Iterable[str]) -> dict[str, float]:
+    """Matches by line at one budget: EXACT, OPT, or a policy; a V at the end is the same in one shared memory."""
+    memory = max(2, round(share * pair.window))
+    found: dict[str, float] = {"M": memory}
+    for line in lines:
+        name, split = line.removesuffix("V"), not line.endswith("V")
+        if name == "EXACT":
+            found[line] = pair.exact()
+        elif name == "OPT":
+            found[line] = pair.optimum(memory, split, "exact").value
+        else:
+            found[line] = pair.matched(POLICIES[name], memory, split, seed)
+    return found
+
+
+def ratio(top: str, bottom: str) -> Measure:
+    """One line over another, run by run."""
+    return lambda row: float(row[top]) / float(row[bottom])
+
+
+def way(line: str) -> Measure:
+    """How far a line is on the way from RAND (0) to OPT (1)."""
+    return lambda row: (float(row[line]) - row["RAND"]) / (float(row["OPT"]) - row["RAND"])
+
+
+def curves(found: Figures, x: str, lines: Iterable[str], **fixed: object) -> dict[str, list[tuple[float, Mean]]]:
+    """Matches in thousands over `x`, line by line."""
+    return {line: found.curve(x, _thousands(line), **fixed) for line in lines}
+
+
+def _thousands(line: str) -> Measure:
+    def thousands(row: Mapping[str, float] | Row) -> float:
+        return float(row[line]) / 1_000
+
+    return thousands
