@@ -68,10 +68,10 @@ def compare(
 
     wanted = [known_measure(name) for name in _names(measures) or ()] if measures is not None else None
     places = _names(coordinates) or []
-    tables = _tables(dict(zip(SIDES, (approximate, exact), strict=True)), _names(columns), places, text, separator)
+    left, right = _tables(dict(zip(SIDES, (approximate, exact), strict=True)), _names(columns), places, text, separator)
     asked = wanted if wanted is not None else list(DISTANCES) if places else []
     try:
-        found = measured(*tables, _names(columns), places, asked, penalty, archived).to_dict()
+        found = measured(left, right, _names(columns), places, asked, penalty, archived).to_dict()
     except KeyTypeError as error:
         raise KeyTypeError(f"{error}; --text COLUMN reads a column of a text file as text") from error
     if wanted is not None:
@@ -98,7 +98,7 @@ def _tables(
     places: list[str],
     text: list[str] | None,
     separator: str | None,
-) -> list[pa.Table]:
+) -> tuple[pa.Table, pa.Table]:
     """Both files, each with the columns that are compared; a file of no bytes has those of the other."""
     from windrow.files import open_table
 
@@ -116,7 +116,7 @@ def _tables(
     else:
         wanted = list(dict.fromkeys([*columns, *places]))
     one, two = sources.values()
-    return [one.table(wanted, two.schema), two.table(wanted, one.schema)]
+    return one.table(wanted, two.schema), two.table(wanted, one.schema)
 
 
 def _refuse_others(paths: Mapping[str, Path], known: Mapping[str, list[str]]) -> None:

@@ -85,16 +85,19 @@ def panels(parts: Sequence[Panel], path: Path, title: str, note: str) -> None:
     places = list(figure.subplots(down, columns, squeeze=False).flat)
     names = list(dict.fromkeys(name for part in parts for name in part.curves))
     styles = _styles(names)
-    lines: dict[str, Any] = {}
+    lines: dict[str, Any] = dict.fromkeys(names)
     for axes, part in zip(places, parts, strict=False):
         lines |= _panel(axes, part, styles)
     for axes in places[len(parts) :]:
         axes.set_axis_off()
     figure.suptitle(fill(title, int(size[0] * 11)), x=0.01, ha="left", fontsize=11, fontweight="bold", color=_INK)
-    figure.supxlabel(fill(note, int(size[0] * 17)), x=0.01, ha="left", fontsize=7.5, color=_SOFT)
-    shown = [name for name in names if name in lines]
-    figure.legend([lines[n] for n in shown], shown, loc="outside lower center", ncols=6, frameon=False, fontsize=8.5)
-    _save(figure, path, colours=48)
+    text = fill(note, int(size[0] * 17))
+    bottom = (0.14 * (text.count("\n") + 1) + 0.1) / size[1]  # inches of small print, as a share of the height
+    figure.text(0.01, 0.06 / size[1], text, fontsize=7.5, color=_SOFT)
+    legend = {"loc": "lower center", "ncols": min(len(lines), 7), "frameon": False, "fontsize": 8, "columnspacing": 1.2}
+    figure.legend(list(lines.values()), list(lines), bbox_to_anchor=(0.5, bottom), **legend)
+    figure.get_layout_engine().set(rect=(0, bottom + 0.3 / size[1], 1, 1 - bottom - 0.3 / size[1]))
+    _save(figure, path, colours=128)
 
 
 def _styles(names: Sequence[str]) -> dict[str, dict[str, Any]]:
@@ -109,6 +112,8 @@ def _styles(names: Sequence[str]) -> dict[str, dict[str, Any]]:
 
 
 def _panel(axes: Any, part: Panel, styles: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    axes.set_xscale("log" if part.log_x else "linear")
+    axes.set_yscale("log" if part.log_y else "linear")
     lines = {}
     for name, curve in part.curves.items():
         x, y = [at for at, _ in curve], [found for _, found in curve]
@@ -116,16 +121,15 @@ def _panel(axes: Any, part: Panel, styles: Mapping[str, Mapping[str, Any]]) -> d
         if len(x) > 15:
             style["marker"] = ""
         (lines[name],) = axes.plot(x, [found.value for found in y], markersize=4, linewidth=1.5, **style)
-        ends = [found.low for found in y], [found.high for found in y]
-        axes.fill_between(x, *ends, color=style["color"], alpha=0.15, linewidth=0)
+    axes.autoscale_view()
+    axes.autoscale(False)  # the lines say what is shown: a band that few runs leave wide is cut
+    for name, curve in part.curves.items():
+        ends = [found.low for _, found in curve], [found.high for _, found in curve]
+        axes.fill_between([x for x, _ in curve], *ends, color=styles[name]["color"], alpha=0.15, linewidth=0)
     axes.set_title(part.title, loc="left", fontsize=9.5, color=_INK)
     axes.set_xlabel(part.x, fontsize=8.5, color=_INK)
     axes.set_ylabel(part.y, fontsize=8.5, color=_INK)
-    if part.log_x:
-        axes.set_xscale("log")
-    if part.log_y:
-        axes.set_yscale("log")
-    else:
+    if not part.log_y:
         axes.yaxis.set_major_formatter(lambda value, _: f"{value:.4g}" if not part.percent else _percent(value))
     axes.grid(axis="y", color="#e4e4e4", linewidth=0.8)
     axes.set_axisbelow(True)

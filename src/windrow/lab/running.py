@@ -41,7 +41,7 @@ class Outcome:
             "paper": experiment.paper,
             "place": experiment.place,
             "claim": experiment.claim,
-            "setting": experiment.setting,
+            "setting": setting(experiment, conditions),
             "source": experiment.source(conditions),
             "quick": conditions.quick,
             "seeds": list(range(experiment.repeats(conditions))),
@@ -51,6 +51,11 @@ class Outcome:
             "rows": len(self.figures.rows),
             "seconds": round(self.seconds, 1),
         }
+
+
+def setting(experiment: Experiment, conditions: Conditions) -> str:
+    """What is run, in a line."""
+    return f"a smaller version of: {experiment.setting}" if conditions.quick else experiment.setting
 
 
 def work(experiment: Experiment, conditions: Conditions) -> int:
@@ -86,7 +91,7 @@ def write(outcome: Outcome, folder: Path) -> None:
     experiment = outcome.experiment
     outcome.figures.write_csv(folder / f"{experiment.id}.csv")
     bands = " Bands: 95 % intervals of the mean over seeds." if experiment.repeats(outcome.conditions) > 1 else ""
-    note = f"{experiment.setting}; {experiment.source(outcome.conditions)}.{bands}"
+    note = f"{setting(experiment, outcome.conditions)}; {experiment.source(outcome.conditions)}.{bands}"
     title = f"{experiment.id}: {experiment.claim}"
     pictures.panels(experiment.draw(outcome.figures), folder / f"{experiment.id}.png", title, note)
     path = folder / f"{experiment.id}.json"

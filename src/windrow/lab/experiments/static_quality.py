@@ -12,7 +12,8 @@ from windrow.lab.verdict import Check, at_least, every, tell
 from windrow.lab.zipf_joins import PAPER, ratio
 
 SKEWS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 1.75, 2.0)
-RANKINGS = {"own ranking each": "uncorrelated", "one ranking": "correlated"}
+OWN, SAME = "each its own ranking", "the same ranking"
+RANKINGS = {OWN: "uncorrelated", SAME: "correlated"}  # the paper's relations are independent; the other is to see
 
 CLAIMED = 0.995
 
@@ -31,15 +32,16 @@ def measure(point: Point, seed: int, conditions: Conditions) -> Iterator[Row]:
 
 def judge(found: Figures) -> list[Check]:
     """ADG near the optimum everywhere, and nearest where skew is lowest and highest."""
-    cells = list(found.cells("ranking", "z"))
+    own, same = (list(found.where(ranking=ranking).cells("z")) for ranking in RANKINGS)
     return [
-        at_least("ADG gives at least 99.5 % of the optimum at every z", cells, ratio("ADG", "OPTDP"), CLAIMED, ".3%"),
-        *(_middle(label, part) for label, part in found.cells("ranking")),
-        tell("the fast optimum against the dynamic programme", cells, ratio("fast optimum", "OPTDP"), ".3%"),
+        at_least("ADG gives at least 99.5 % of the optimum at every z", own, ratio("ADG", "OPTDP"), CLAIMED, ".3%"),
+        _middle(found.where(ranking=OWN)),
+        tell("the same where both relations rank the components alike", same, ratio("ADG", "OPTDP"), ".3%"),
+        tell("the fast optimum against the dynamic programme", own, ratio("fast optimum", "OPTDP"), ".3%"),
     ]
 
 
-def _middle(label: str, part: Figures) -> Check:
+def _middle(part: Figures) -> Check:
     """Whether ADG is worst at moderate skew: worse there than at both ends."""
     skews = part.distinct("z")
     means = {z: part.mean(ratio("ADG", "OPTDP"), z=z) for z in skews}
@@ -48,7 +50,7 @@ def _middle(label: str, part: Figures) -> Check:
     steps = [part.step(ratio("ADG", "OPTDP"), {"z": worst}, {"z": end}) for end in (skews[0], skews[-1])]
     truth = every(True if step.low > 0 else None for step in steps) if inner else False
     told = f"worst at z = {worst:g} ({means[worst]:.3%}), {means[skews[0]]:.3%} at z = {skews[0]:g}"
-    return Check(f"{label}: ADG is worst at moderate z", truth, f"{told}, {means[skews[-1]]:.3%} at z = {skews[-1]:g}")
+    return Check("ADG is worst at moderate z", truth, f"{told}, {means[skews[-1]]:.3%} at z = {skews[-1]:g}")
 
 
 def draw(found: Figures) -> list[Panel]:
@@ -65,4 +67,5 @@ EXPERIMENT = Experiment(
     setting="two relations of 50,000 rows, 1,000 components, 5,000 rows kept, z = 0 to 2",
     sweep=sweep, measure=measure, judge=judge, draw=draw,
     source=lambda conditions: "generated relations",
+    seeds=10,
 )  # fmt: skip
