@@ -82,7 +82,7 @@ def run(
     conditions = Conditions(quick, seeds, data)
     outcomes = []
     for experiment in chosen:
-        outcome = _run(experiment, conditions, as_json)
+        outcome = _run(experiment, conditions)
         running.write(outcome, output)
         outcomes.append(outcome.to_dict())
         if not as_json:
@@ -116,13 +116,16 @@ def report(
         raise InputError(f"{output}: writing failed: {error.strerror or error}") from error
 
 
-def _run(experiment: Experiment, conditions: Conditions, as_json: bool) -> Outcome:
+def _run(experiment: Experiment, conditions: Conditions) -> Outcome:
     from rich.console import Console
 
-    from windrow.cli.report import progress
+    from windrow.cli.report import noticed_if_slow, progress
     from windrow.lab import running
 
-    with progress(Console(stderr=True), running.work(experiment, conditions), experiment.id) as advance:
+    errors = Console(stderr=True)
+    with noticed_if_slow(errors.print):
+        running.warm_up(experiment, conditions)
+    with progress(errors, running.work(experiment, conditions), experiment.id) as advance:
         return running.run(experiment, conditions, lambda: advance(1))
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from time import perf_counter
+from time import process_time
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,12 +41,15 @@ def components(conditions: Conditions, seed: int, z: float, count: int, correlat
 
 
 def seconds(method: Method, counts: tuple[Counts, Counts], keep: int, least: float = 0.02) -> float:
-    """The time of one call: the mean over as many as take a while. Kernels must have been compiled before."""
-    calls, start = 0, perf_counter()
-    while not calls or perf_counter() - start < least:
+    """The processor's time for one call: the mean over as many as take a while.
+
+    Not the clock's, for others may be at work. Kernels must have been compiled before.
+    """
+    calls, start = 0, process_time()
+    while not calls or process_time() - start < least:
         method(*counts, keep)
         calls += 1
-    return (perf_counter() - start) / calls
+    return (process_time() - start) / calls
 
 
 @cache

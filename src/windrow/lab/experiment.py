@@ -46,7 +46,7 @@ class Experiment:
     """One figure or table of a paper: what it claims, and how to find out.
 
     `place` is where in the paper it stands, `setting` says in a line what is run, `source` on what. `seeds` is how
-    often each point is measured: once where nothing is random.
+    often each point is measured: once where nothing is random. `real` says that it reads the data directory.
     """
 
     id: str
@@ -60,6 +60,7 @@ class Experiment:
     draw: Callable[[Figures], Sequence[Panel]]
     source: Callable[[Conditions], str] = _generated
     seeds: int = 5
+    real: bool = False
 
     def repeats(self, conditions: Conditions) -> int:
         """How often each point is measured."""

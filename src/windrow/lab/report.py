@@ -74,7 +74,7 @@ def _section(one: Found, pictures: str) -> list[str]:
 
 def command(one: Found) -> str:
     """What runs the experiment again."""
-    data = "" if one["source"].startswith("generated") else " --data DIR"
+    data = " --data DIR" if one["data"] else ""
     return f"windrow lab run {one['id']}{data}{' --quick' if one['quick'] else ''}"
 
 

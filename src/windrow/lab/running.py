@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -44,6 +44,7 @@ class Outcome:
             "setting": setting(experiment, conditions),
             "source": experiment.source(conditions),
             "quick": conditions.quick,
+            "data": conditions.data is not None and experiment.real,
             "seeds": list(range(experiment.repeats(conditions))),
             "verdict": self.verdict.word,
             "because": self.verdict.because,
@@ -61,6 +62,13 @@ def setting(experiment: Experiment, conditions: Conditions) -> str:
 def work(experiment: Experiment, conditions: Conditions) -> int:
     """How many measurements a run takes."""
     return len(experiment.sweep(conditions)) * experiment.repeats(conditions)
+
+
+def warm_up(experiment: Experiment, conditions: Conditions) -> None:
+    """Measure one small point, so that kernels are compiled before any clock or progress bar runs."""
+    small = replace(conditions, quick=True)
+    for _ in experiment.measure(experiment.sweep(small)[0], 0, small):
+        pass
 
 
 def run(experiment: Experiment, conditions: Conditions, done: Callable[[], None] = lambda: None) -> Outcome:

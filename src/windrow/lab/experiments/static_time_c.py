@@ -47,7 +47,7 @@ def judge(found: Figures) -> list[Check]:
 def draw(found: Figures) -> list[Panel]:
     """Seconds over c."""
     curves = {line: found.curve("c", line) for line in METHODS}
-    return [Panel("time", "components, c", "seconds", curves, log_x=True, log_y=True)]
+    return [Panel("time", "components, c", "processor seconds", curves, log_x=True, log_y=True)]
 
 
 EXPERIMENT = Experiment(
@@ -55,7 +55,7 @@ EXPERIMENT = Experiment(
     paper=PAPER,
     place="fig 6",
     claim="ADG stays three to four orders of magnitude below the dynamic programme, whatever c",
-    setting="two relations of 50,000 rows, 5,000 rows kept, z = 0.5, c = 500 to 10,000; one core",
+    setting="two relations of 50,000 rows, 5,000 rows kept, z = 0.5, c = 500 to 10,000; processor time",
     sweep=sweep, measure=measure, judge=judge, draw=draw,
     source=lambda conditions: "generated relations",
 )  # fmt: skip

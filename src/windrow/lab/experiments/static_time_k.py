@@ -12,7 +12,8 @@ from windrow.lab.verdict import Check, between, inside, tell
 from windrow.lab.zipf_joins import PAPER, ratio
 
 SKEW = 0.5
-KEPT = (1_000, 2_000, 5_000, 10_000, 20_000, 50_000)
+KEPT = (1_000, 2_000, 5_000, 10_000)  # a decade around the paper's k; its text does not say how far its axis goes
+BEYOND = (20_000, 50_000)
 
 FLAT = 0.1  # the power of k with which time may grow, either way
 ORDERS = (10**2.5, 10**4.5)  # three to four orders of magnitude, rounded to whole ones
@@ -20,7 +21,7 @@ ORDERS = (10**2.5, 10**4.5)  # three to four orders of magnitude, rounded to who
 
 def sweep(conditions: Conditions) -> list[Point]:
     """All numbers of rows kept."""
-    return [{"k": size(k, conditions)} for k in KEPT]
+    return [{"k": size(k, conditions), "beyond": k in BEYOND} for k in KEPT + BEYOND]
 
 
 def measure(point: Point, seed: int, conditions: Conditions) -> Iterator[Row]:
@@ -32,7 +33,7 @@ def measure(point: Point, seed: int, conditions: Conditions) -> Iterator[Row]:
 
 def judge(found: Figures) -> list[Check]:
     """ADG flat, and far below the dynamic programme."""
-    cells = list(found.cells("k"))
+    cells, beyond = (list(found.where(beyond=b).cells("k")) for b in (False, True))
     powers = {line: growth(found, "k", line) for line in METHODS}
     return [
         Check(
@@ -44,6 +45,7 @@ def judge(found: Figures) -> list[Check]:
             cells, ratio("OPTDP", "ADG"), *ORDERS, form=",.0f",
         ),
         Check("with what power of k the dynamic programme's time grows", None, _told(powers["OPTDP"]), aside=True),
+        tell("how many times ADG is below it where far more is kept", beyond, ratio("OPTDP", "ADG"), ",.0f"),
         tell("the fast optimum's time over ADG's", cells, ratio("fast optimum", "ADG"), ",.1f"),
     ]  # fmt: skip
 
@@ -55,7 +57,7 @@ def _told(power: Mean) -> str:
 def draw(found: Figures) -> list[Panel]:
     """Seconds over k."""
     curves = {line: found.curve("k", line) for line in METHODS}
-    return [Panel("time", "rows kept, k", "seconds", curves, log_x=True, log_y=True)]
+    return [Panel("time", "rows kept, k", "processor seconds", curves, log_x=True, log_y=True)]
 
 
 EXPERIMENT = Experiment(
@@ -63,7 +65,7 @@ EXPERIMENT = Experiment(
     paper=PAPER,
     place="fig 5",
     claim="ADG's time does not depend on k, and is three to four orders of magnitude below the dynamic programme's",
-    setting="two relations of 50,000 rows, 1,000 components, z = 0.5, k = 1,000 to 50,000; one core",
+    setting="two relations of 50,000 rows, 1,000 components, z = 0.5, k = 1,000 to 10,000 and beyond; processor time",
     sweep=sweep, measure=measure, judge=judge, draw=draw,
     source=lambda conditions: "generated relations",
 )  # fmt: skip

@@ -84,5 +84,5 @@ EXPERIMENT = Experiment(
     setting="two real streams, a row each per step, w = 5,000, M = 0.1 to 1.5 w, warm-up 2w, oracle; OPT as a bracket",
     sweep=sweep, measure=measure, judge=judge, draw=draw,
     source=lambda conditions: data.weather(conditions.data).source,
-    seeds=1,
+    seeds=1, real=True,
 )  # fmt: skip

@@ -46,6 +46,7 @@ def judge(found: Figures) -> list[Check]:
             cells, lambda row: row["RAND"] / row["EXACT"] - row["share"] / 2, -STRAIGHT, STRAIGHT,
         ),
         at_most("LIFE is barely above RAND (at most a quarter of the way to OPT)", cells, way("LIFE"), BARELY),
+        tell("LIFE against PROB", cells, ratio("LIFE", "PROB")),
         tell("LIFE with expected lifetime against LIFE", cells, ratio("LIFE-EXPECTED", "LIFE")),
         tell("LIFE with expected lifetime against PROB", cells, ratio("LIFE-EXPECTED", "PROB")),
     ]  # fmt: skip
