@@ -112,6 +112,24 @@ def trace(pool: Any, node: int, chosen: Any) -> None:
 
 
 @entry
+def replaceable(smaller: Any, weight: Any, regret: Any, among: Any, gap: float) -> Any:
+    """Which classes need not be cut: all that could be cut in their place, kept whole, would lose more than the gap.
+
+    regret: what keeping a whole class loses; among: the classes to look at, those with the most regret first.
+    """
+    found = np.zeros(weight.shape[0], np.bool_)
+    for j in range(weight.shape[0]):
+        lost = 0.0
+        for i in among:
+            if i != j and smaller[i] >= smaller[j] and weight[i] >= weight[j]:
+                lost += regret[i]
+                if lost > gap:
+                    found[j] = True
+                    break
+    return found
+
+
+@entry
 def search(
     weight: Any, value: Any, m: Any, n: Any, capacity: int, price: float, best: int, slack: float, limit: int
 ) -> Any:  # fmt: skip

@@ -40,6 +40,7 @@ Counts = NDArray[np.int64]
 
 SCOUT_CLASSES = 48  # how many classes, and how many states, the search for a first good answer looks at
 SCOUT_STATES = 48
+COMPARED = 512  # with how many classes a class is compared before it may be cut
 LARGEST = 1 << 60
 
 
@@ -155,7 +156,7 @@ def _with_rows(m: Counts, n: Counts, rows: Counts, keep: int) -> Kept:
 
 @dataclass(frozen=True)
 class _Classes:
-    """Equal components together, in order of falling density: K(m, n), `copies` times."""
+    """Equal components together, in order of falling density: K(m, n) with m >= n, `copies` times."""
 
     m: Counts
     n: Counts
@@ -200,10 +201,15 @@ def _most(m: Counts, n: Counts, keep: int) -> Counts:
     """Rows kept of each component, by the search that the module's text describes; it may need fewer than `keep`."""
     live = np.flatnonzero((m > 0) & (n > 0))
     rows = np.zeros(len(m), np.int64)
-    if int((m[live] + n[live]).sum()) <= keep:
-        rows[live] = m[live] + n[live]
+    if keep < 2:
         return rows
-    classes = _classes(m[live], n[live])
+    # Of a component larger than `keep` only so many rows count as fit, and which side is the larger does not count.
+    fewer = np.minimum(np.minimum(m[live], n[live]), keep // 2)
+    more = np.minimum(np.maximum(m[live], n[live]), keep - fewer)
+    if int((more + fewer).sum()) <= keep:
+        rows[live] = more + fewer
+        return rows
+    classes = _classes(more, fewer)
     answer = _best_answer(classes, keep)
     # The first components of a class are kept whole, the next one may be the cut one.
     order = np.argsort(classes.of, kind="stable")
@@ -211,7 +217,7 @@ def _most(m: Counts, n: Counts, keep: int) -> Counts:
     rank = np.empty(len(live), np.int64)
     rank[order] = np.arange(len(live)) - starts[classes.of[order]]
     whole = rank < answer.whole[classes.of]
-    rows[live] = np.where(whole, m[live] + n[live], 0)
+    rows[live] = np.where(whole, more + fewer, 0)
     if answer.part:
         rows[live[order[starts[answer.cut] + answer.whole[answer.cut]]]] = answer.part
     return rows
@@ -231,7 +237,7 @@ def _best_answer(classes: _Classes, keep: int) -> _Answer:
     left = keep - int((whole * weight).sum())
     whole[full] = left // weight[full]
     part = int(left % weight[full])
-    fewer = min(part // 2, int(classes.m[full]), int(classes.n[full]))
+    fewer = min(part // 2, int(classes.n[full]))
     answer = _Answer(int((whole * value).sum()) + fewer * (part - fewer), whole, full, part)
 
     for scout in (True, False):
@@ -257,23 +263,27 @@ def _core(
     classes: _Classes, surplus: NDArray[np.float64], price: float, gap: float, keep: int
 ) -> tuple[Counts, Counts, Counts]:
     """Whole components that are fixed, those that are open, and the classes of which one may be cut."""
-    m, n, weight, copies = classes.m, classes.n, classes.weight, classes.copies
+    n, weight, copies = classes.n, classes.weight, classes.copies
     flips = np.full(len(copies), LARGEST, np.int64)
     np.divide(gap, np.abs(surplus), out=(times := np.full(len(copies), np.inf)), where=surplus != 0)
     few = times < LARGEST
     flips[few] = times[few].astype(np.int64)
 
     def loss(p: Counts) -> NDArray[np.float64]:
-        fewer = np.minimum(np.minimum(m, n), p // 2)
+        fewer = np.minimum(n, p // 2)
         return np.maximum(surplus, 0.0) - (fewer * (p - fewer) - price * p)
 
     may_be_cut = (weight > 2) & (np.minimum(loss(weight - 1), loss(np.full_like(weight, 2))) <= gap)
     fixed = flips == 0
-    smaller = np.minimum(m, n)
-    low, high = fixed & may_be_cut & (surplus < 0), fixed & may_be_cut & (surplus > 0)
-    may_be_cut &= ~fixed
-    may_be_cut[_unsurpassed(low, smaller, weight)] = True
-    may_be_cut[_unsurpassed(high, -smaller, -weight)] = True
+    low, high = fixed & (surplus < 0), fixed & (surplus > 0)
+    in_place = ~fixed
+    in_place[_unsurpassed(low, n, weight)] = True
+    regret = np.where(in_place, np.maximum(-surplus, 0.0) * copies, 0.0)
+    among = np.argsort(-regret, kind="stable")[:COMPARED]
+    may_be_cut &= ~truncated_best.replaceable(n, weight, regret, among, gap)
+    cheapest = _unsurpassed(high & may_be_cut, -n, -weight)
+    may_be_cut &= ~high
+    may_be_cut[cheapest] = True
     opened = np.where(fixed & ~may_be_cut, 0, np.minimum(copies, np.minimum(flips, LARGEST - 1) + 1))
     whole = np.where(surplus > 0, copies - opened, 0)
     opened = np.where(surplus > 0, opened, np.minimum(opened, keep // weight + 1))
