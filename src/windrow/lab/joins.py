@@ -38,8 +38,10 @@ def count(query: Query, tables: Tables) -> Metrics:
     return engine.metrics
 
 
-def told(policy: str) -> Policy:
-    """A policy by its name, with the frequencies of the whole streams if it reads any."""
+def told(policy: str | Policy) -> Policy:
+    """A policy by its name, with the frequencies of the whole streams if it reads any; a configured one stays so."""
+    if isinstance(policy, Policy):
+        return policy
     needs = resolve(policy).needs_statistics
     return resolve({"name": policy, "statistics": {"name": "oracle"}} if needs else policy)
 
@@ -62,7 +64,7 @@ class Pair:
         """Matches of the exact join after the warm-up."""
         return self._matched(self._query())
 
-    def matched(self, policy: str, memory: int, split: bool = True, seed: int = 0) -> int:
+    def matched(self, policy: str | Policy, memory: int, split: bool = True, seed: int = 0) -> int:
         """Matches under a policy after the warm-up, with so many rows of memory, half for each stream or one pool."""
         return self._matched(self._limited(policy, memory, split, seed))
 
@@ -76,7 +78,7 @@ class Pair:
             method=method,
         )  # fmt: skip
 
-    def shares(self, policy: str, memory: int, every: int, seed: int = 0) -> Iterator[tuple[int, float]]:
+    def shares(self, policy: str | Policy, memory: int, every: int, seed: int = 0) -> Iterator[tuple[int, float]]:
         """The left stream's part of the residents under a shared memory: (step, share) after every so many steps."""
         engine = counting(self._limited(policy, memory, False, seed), self.tables)
         for end in range(every, self._steps + 1, every):
@@ -88,7 +90,7 @@ class Pair:
         # Rows are pushed in time order: no stream needs to be waited for.
         return pair_query("k", time="t", within=self.window, patience=0)
 
-    def _limited(self, policy: str, memory: int, split: bool, seed: int) -> Query:
+    def _limited(self, policy: str | Policy, memory: int, split: bool, seed: int) -> Query:
         return self._query().with_(memory=Memory(memory, split=split), policy=told(policy), seed=seed)
 
     def _matched(self, query: Query) -> int:

@@ -29,7 +29,7 @@ _STYLES = (
 # lines that stand in many pictures look the same in all of them; a V at the end is the same, dashed
 _KNOWN = {
     "EXACT": ("#000000", ""), "OPT": ("#d55e00", "P"), "PROB": ("#0072b2", "D"), "LIFE": ("#009e73", "^"),
-    "LIFE-EXPECTED": ("#cc79a7", "v"), "RAND": ("#6b6b6b", "o"),
+    "LIFE-EXPECTED": ("#cc79a7", "v"), "PROB online": ("#56b4e9", "X"), "RAND": ("#6b6b6b", "o"),
 }  # fmt: skip
 _LABEL_GAP = 0.062  # between two names, as a share of the axis
 _INK, _SOFT = "#222222", "#8a8a8a"

@@ -22,13 +22,15 @@ Cells = Sequence[tuple[str, Figures]]
 class Check:
     """One part of a claim: what is claimed, whether it holds, and the figures that say so.
 
-    An `aside` is told beside the verdict and has no part in it: what the paper does not claim.
+    `why` is the reason, as far as it was measured too. An `aside` is told beside the verdict and has no part in it:
+    what the paper does not claim.
     """
 
     claim: str
     holds: Truth
     found: str
     aside: bool = False
+    why: str = ""
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,8 @@ def verdict(checks: Sequence[Check], quick: bool = False) -> Verdict:
 
 
 def _reasons(checks: Iterable[Check]) -> str:
-    return "; ".join(f"\"{check.claim}\" is measured as {check.found}" for check in checks)
+    told = [(f"\"{check.claim}\" is measured as {check.found}", check.why) for check in checks]
+    return "; ".join(f"{found} ({why})" if why else found for found, why in told)
 
 
 # ---------------------------------------------------------------------------------------------- comparing

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from windrow.lab.experiment import Conditions, Experiment, Point
 from windrow.lab.figures import Figures, Row
 from windrow.lab.pictures import Panel
 from windrow.lab.verdict import Check, inside, tell
-from windrow.lab.zipf_joins import PAPER, curves, matches, ratio, shares, zipf_join
+from windrow.lab.zipf_joins import ONLINE, PAPER, by_chance, curves, matches, peak, ratio, shares, zipf_join
 
-LINES = ("EXACT", "OPT", "PROB", "LIFE", "RAND")
+LINES = ("EXACT", "OPT", "PROB", ONLINE, "LIFE", "RAND")
 ALIKE = (0.95, 1.05)
 
 
@@ -21,17 +22,19 @@ def sweep(conditions: Conditions) -> list[Point]:
 
 def measure(point: Point, seed: int, conditions: Conditions) -> Iterator[Row]:
     """Matches of every line."""
-    yield matches(zipf_join(conditions, seed, (0.0, 0.0)), point["share"], seed, LINES)
+    pair = zipf_join(conditions, seed, (0.0, 0.0))
+    yield {**matches(pair, point["share"], seed, LINES), "peak": peak(pair)}
 
 
 def judge(found: Figures) -> list[Check]:
     """PROB and LIFE as RAND."""
     cells = list(found.cells("M"))
-    alike = [
+    prob, life = (
         inside(f"{line} gives what RAND gives, to 5 %", cells, ratio(line, "RAND"), *ALIKE)
         for line in ("PROB", "LIFE")
-    ]
-    return [*alike, tell("what knowing the future gains over RAND, as a share of EXACT", cells, _gain)]
+    )
+    future = tell("what knowing the future gains over RAND, as a share of EXACT", cells, _gain)
+    return [replace(prob, why=by_chance(cells)), life, future]
 
 
 def _gain(row: Row) -> float:
