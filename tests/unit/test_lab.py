@@ -232,10 +232,10 @@ def test_the_list_names_every_experiment() -> None:
 
 def test_a_run_writes_figures_picture_and_verdict_and_the_report_gathers_them(tmp_path: Path) -> None:
     out = tmp_path / "a" / "b"
-    result = lab("run", "uniform", "static-time-k", "--quick", "--seeds", "1", "-o", str(out))
+    result = lab("run", "uniform", "static-quality", "--quick", "--seeds", "1", "-o", str(out))
     assert result.exit_code == 0, result.stderr
     assert "uniform: cannot be told, because this was a quick run" in result.stdout
-    names = {f"{name}.{ending}" for name in ("uniform", "static-time-k") for ending in ("csv", "json", "png")}
+    names = {f"{name}.{ending}" for name in ("uniform", "static-quality") for ending in ("csv", "json", "png")}
     assert {path.name for path in out.iterdir()} == names
     assert (out / "uniform.png").read_bytes().startswith(b"\x89PNG")
     found = json.loads((out / "uniform.json").read_text())
@@ -246,7 +246,7 @@ def test_a_run_writes_figures_picture_and_verdict_and_the_report_gathers_them(tm
     page = tmp_path / "lab.md"
     assert lab("report", str(out), "-o", str(page)).exit_code == 0
     text = page.read_text()
-    assert text.index("[static-time-k]") < text.index("[uniform]")
+    assert text.index("[static-quality]") < text.index("[uniform]")
     assert "a/b/uniform.png" in text and "2 experiments: 2 cannot be told" in text
     assert lab("report", str(out)).stdout.startswith("# What the papers claim")
 

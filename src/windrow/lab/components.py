@@ -40,7 +40,7 @@ def components(conditions: Conditions, seed: int, z: float, count: int, correlat
     return left, right
 
 
-def seconds(method: Method, counts: tuple[Counts, Counts], keep: int, least: float = 0.02) -> float:
+def seconds(method: Method, counts: tuple[Counts, Counts], keep: int, least: float = 0.1) -> float:
     """The processor's time for one call: the mean over as many as take a while.
 
     Not the clock's, for others may be at work. Kernels must have been compiled before.

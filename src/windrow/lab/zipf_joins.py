@@ -7,14 +7,15 @@ policies that are told the frequencies of the whole streams.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
 from windrow.lab.experiment import Conditions
-from windrow.lab.figures import Figures, Mean, Measure, Row, span
+from windrow.lab.figures import Figures, Measure, span
 from windrow.lab.generators import zipf_pair
 from windrow.lab.joins import Pair
+from windrow.lab.pictures import Panel
 from windrow.lab.verdict import Cells
 from windrow.policies import Policy, Prob
 from windrow.statistics import Running
@@ -93,13 +94,7 @@ def by_chance(cells: Cells) -> str:
     )
 
 
-def curves(found: Figures, x: str, lines: Iterable[str], **fixed: object) -> dict[str, list[tuple[float, Mean]]]:
-    """Matches in thousands over `x`, line by line."""
-    return {line: found.curve(x, _thousands(line), **fixed) for line in lines}
-
-
-def _thousands(line: str) -> Measure:
-    def thousands(row: Mapping[str, float] | Row) -> float:
-        return float(row[line]) / 1_000
-
-    return thousands
+def output(title: str, found: Figures, lines: Iterable[str]) -> Panel:
+    """Matches over memory, line by line, as shares of the exact join: its size differs more by seed than all else."""
+    curves = {line: found.curve("M", ratio(line, "EXACT")) for line in lines if line != "EXACT"}
+    return Panel(title, "memory M, rows", "matches, share of EXACT", curves, percent=True)

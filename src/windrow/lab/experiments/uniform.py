@@ -9,7 +9,7 @@ from windrow.lab.experiment import Conditions, Experiment, Point
 from windrow.lab.figures import Figures, Row
 from windrow.lab.pictures import Panel
 from windrow.lab.verdict import Check, inside, tell
-from windrow.lab.zipf_joins import ONLINE, PAPER, by_chance, curves, matches, peak, ratio, shares, zipf_join
+from windrow.lab.zipf_joins import ONLINE, PAPER, by_chance, matches, output, peak, ratio, shares, zipf_join
 
 LINES = ("EXACT", "OPT", "PROB", ONLINE, "LIFE", "RAND")
 ALIKE = (0.95, 1.05)
@@ -43,7 +43,7 @@ def _gain(row: Row) -> float:
 
 def draw(found: Figures) -> list[Panel]:
     """Matches over memory."""
-    return [Panel("w = 400, both uniform", "memory M, rows", "matches, thousands", curves(found, "M", LINES))]
+    return [output("w = 400, both uniform", found, LINES)]
 
 
 EXPERIMENT = Experiment(

@@ -8,7 +8,7 @@ from windrow.lab.experiment import Conditions, Experiment, Point
 from windrow.lab.figures import Figures, Measure, Row
 from windrow.lab.pictures import Panel
 from windrow.lab.verdict import Check, always, at_least, at_most, inside
-from windrow.lab.zipf_joins import PAPER, curves, matches, ratio, shares, zipf_join
+from windrow.lab.zipf_joins import PAPER, matches, output, ratio, shares, zipf_join
 
 LINES = ("EXACT", "OPT", "OPTV", "PROB", "PROBV", "RAND", "RANDV")
 EQUAL, UNEQUAL = "Zipf(1) x Zipf(1)", "Zipf(1) x uniform"
@@ -24,8 +24,8 @@ HALF = (0.45, 0.55)
 
 def sweep(conditions: Conditions) -> list[Point]:
     """Both kinds of streams: the output at all budgets, and the shares while the streams run, with M = w."""
-    output = [{"part": "output", "streams": s, "share": m} for s in STREAMS for m in shares(conditions)]
-    return [*output, *({"part": "memory", "streams": s, "share": 1.0} for s in STREAMS)]
+    matched = [{"part": "output", "streams": s, "share": m} for s in STREAMS for m in shares(conditions)]
+    return [*matched, *({"part": "memory", "streams": s, "share": 1.0} for s in STREAMS)]
 
 
 def measure(point: Point, seed: int, conditions: Conditions) -> Iterator[Row]:
@@ -43,9 +43,9 @@ def measure(point: Point, seed: int, conditions: Conditions) -> Iterator[Row]:
 
 def judge(found: Figures) -> list[Check]:
     """Never worse, alike on equal streams, some better on unequal ones, memory where the skew is."""
-    output = found.where(part="output")
-    every = list(output.cells("streams", "M"))
-    equal, unequal = (list(output.where(streams=s).cells("M")) for s in (EQUAL, UNEQUAL))
+    matched = found.where(part="output")
+    every = list(matched.cells("streams", "M"))
+    equal, unequal = (list(matched.where(streams=s).cells("M")) for s in (EQUAL, UNEQUAL))
     memory = found.where(part="memory", warm=False)
     return [
         always("OPTV is never below OPT", every, ratio("OPTV", "OPT"), 1.0),
@@ -69,10 +69,7 @@ def _gain(line: str, split: str) -> Measure:
 
 def draw(found: Figures) -> list[Panel]:
     """Output over memory, and the share of the left stream over time, for both kinds of streams."""
-    output = [
-        Panel(s, "memory M, rows", "matches, thousands", curves(found.where(part="output", streams=s), "M", LINES))
-        for s in STREAMS
-    ]
+    matched = [output(s, found.where(part="output", streams=s), LINES) for s in STREAMS]
     memory = [
         Panel(
             f"{s}, M = w", "step", "left stream's share of memory",
@@ -80,7 +77,7 @@ def draw(found: Figures) -> list[Panel]:
         )
         for s in STREAMS
     ]  # fmt: skip
-    return [*output, *memory]
+    return [*matched, *memory]
 
 
 EXPERIMENT = Experiment(

@@ -10,7 +10,7 @@ from windrow.lab.figures import Figures, Row
 from windrow.lab.joins import Pair
 from windrow.lab.pictures import Panel
 from windrow.lab.verdict import Check, at_least, inside, tell
-from windrow.lab.zipf_joins import PAPER, curves, matches, ratio, shares
+from windrow.lab.zipf_joins import PAPER, matches, output, ratio, shares
 
 LINES = ("EXACT", "PROB", "PROBV", "RAND")
 WINDOW = 5_000
@@ -51,8 +51,8 @@ def _pair(conditions: Conditions) -> Pair:
 
 def judge(found: Figures) -> list[Check]:
     """Nine tenths at half of the memory, shared as split, half for each; and how near the optimum that is."""
-    output = found.where(part="output")
-    cells, half = list(output.cells("M")), list(output.where(share=1.0).cells("M"))
+    matched = found.where(part="output")
+    cells, half = list(matched.cells("M")), list(matched.where(share=1.0).cells("M"))
     times = list(found.where(part="memory", warm=False).cells("t"))
     return [
         at_least("PROB gives > 90 % of EXACT with half of the memory (M = w)", half, ratio("PROB", "EXACT"), CLAIMED),
@@ -67,11 +67,11 @@ def judge(found: Figures) -> list[Check]:
 
 def draw(found: Figures) -> list[Panel]:
     """Output over memory, with the optimum's bracket; and the left stream's share over time."""
-    output = found.where(part="output")
-    lines = ("EXACT", "OPT bound", "OPT", "PROB", "PROBV", "RAND")
+    matched = found.where(part="output")
+    lines = ("OPT bound", "OPT", "PROB", "PROBV", "RAND")
     memory = {"PROBV": found.curve("t", "PROBV", part="memory")}
     return [
-        Panel("output", "memory M, rows", "matches, thousands", curves(output, "M", lines)),
+        output("output", matched, lines),
         Panel("shared memory, M = w", "step", "left stream's share", memory, percent=True),
     ]
 
