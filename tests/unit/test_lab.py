@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 
 from windrow.cli import app
 from windrow.errors import InputError, SpecError
-from windrow.lab import data, verdict
+from windrow.lab import data, report, verdict
 from windrow.lab.experiment import Conditions, experiments, find
 from windrow.lab.figures import Figures, Mean, growth, mean, span
 from windrow.lab.generators import zipf_pair
@@ -224,6 +224,11 @@ def test_without_data_what_is_installed_or_generated_stands_in(
 # ------------------------------------------------------------------------------------------------------- commands
 
 
+def test_without_a_command_it_shows_its_help() -> None:
+    result = lab()
+    assert result.exit_code == 0 and "windrow lab run uniform skew" in result.stdout and not result.stderr
+
+
 def test_the_list_names_every_experiment() -> None:
     named = json.loads(lab("list", "--json").stdout)
     assert [one["id"] for one in named] == list(experiments())
@@ -266,6 +271,13 @@ def test_a_refusal_is_one_line(
     result = lab(*words)
     (line,) = result.stderr.splitlines()
     assert result.exit_code == 1 and line.startswith("windrow: ") and says in line
+
+
+def test_the_page_in_the_documents_is_what_the_runs_have_written() -> None:
+    folder = Path(__file__).resolve().parents[2] / "docs" / "lab"
+    assert folder.with_suffix(".md").read_text(encoding="utf-8") == report.markdown(report.gather(folder), "lab")
+    for one in report.gather(folder):
+        assert not one["quick"] and (folder / f"{one['id']}.png").stat().st_size < 60_000
 
 
 def test_a_broken_result_is_named(tmp_path: Path) -> None:

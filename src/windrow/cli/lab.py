@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 RESULTS = Path("out/lab")
 
 _IDS = "Experiments, as `windrow lab list` names them, or all."
-Ids = Annotated[list[str], typer.Argument(help=_IDS, metavar="ID...", show_default=False)]
+Ids = Annotated[list[str], typer.Argument(help=_IDS, metavar="ID", show_default=False)]
 _DATA = "Directory with the real streams, a folder for each set. Without it, what is installed or generated stands in."
 Data = Annotated[Path | None, typer.Option("--data", metavar="DIR", help=_DATA, show_default=False)]
 Quick = Annotated[bool, typer.Option("--quick", help="Small streams and few points, in seconds: proves nothing.")]
@@ -26,11 +26,17 @@ _PAGE = "Markdown file to write. Without it, the page is printed."
 Page = Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help=_PAGE, show_default=False)]
 AsJson = Annotated[bool, typer.Option("--json", help="Print as JSON.")]
 
-lab = typer.Typer(
-    help="Run the papers' experiments again, and say whether their claims hold.\n\n"
-    "Example:  windrow lab run uniform skew --quick",
-    no_args_is_help=True,
-)
+lab = typer.Typer()
+
+
+@lab.callback(invoke_without_command=True)
+def _start(context: typer.Context) -> None:
+    """Run the papers' experiments again, and say whether their claims hold.
+
+    Example:  windrow lab run uniform skew --quick
+    """
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
 
 
 @lab.command("list")
