@@ -216,5 +216,5 @@ def _reduce(path: Path, colours: int) -> None:
     from PIL import Image  # matplotlib brings it
 
     with Image.open(path) as picture:
-        small = picture.convert("RGB").quantize(colours, dither=Image.Dither.NONE)
+        small = picture.convert("RGB").quantize(colours, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
     small.save(path, optimize=True)
