@@ -129,8 +129,10 @@ def _panel(axes: Any, part: Panel, styles: Mapping[str, Mapping[str, Any]]) -> d
     axes.set_title(part.title, loc="left", fontsize=9.5, color=_INK)
     axes.set_xlabel(part.x, fontsize=8.5, color=_INK)
     axes.set_ylabel(part.y, fontsize=8.5, color=_INK)
-    if not part.log_y:
+    if part.percent or not part.log_y:
         axes.yaxis.set_major_formatter(lambda value, _: f"{value:.4g}" if not part.percent else _percent(value))
+    if part.percent and part.log_y:
+        axes.yaxis.set_minor_formatter(lambda value, _: _percent(value) if f"{value:e}"[0] in "25" else "")
     axes.grid(axis="y", color="#e4e4e4", linewidth=0.8)
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)

@@ -63,7 +63,7 @@ def draw(found: Figures) -> list[Panel]:
     return [
         Panel(
             label, "memory, windows", "share of OPT",
-            {line: part.curve("share", ratio(line, "OPT")) for line in ("EXACT", "PROB", "RAND")}, log_y=True,
+            {line: part.curve("share", ratio(line, "OPT")) for line in ("EXACT", "PROB", "RAND")}, log_y=True, percent=True,
         )
         for label, part in found.cells("keys")
     ]  # fmt: skip
