@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from windrow import errors, policies, spark, statistics
+    from windrow import errors, policies, spark, static, statistics
     from windrow.api import Result, compare, join
     from windrow.engine import Engine, Metrics
     from windrow.offline.optimum import Optimum, optimum
@@ -62,6 +62,7 @@ __all__ = [
     "policies",
     "repair",
     "spark",
+    "static",
     "statistics",
 ]
 
@@ -69,7 +70,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name in _HOME:
         return getattr(import_module(_HOME[name]), name)
-    if name in ("errors", "policies", "spark", "statistics"):
+    if name in ("errors", "policies", "spark", "static", "statistics"):
         return import_module(f"windrow.{name}")
     raise AttributeError(f"module 'windrow' has no attribute {name!r}")
 

@@ -76,3 +76,15 @@ def plain_sides(m: Any, n: Any, keep_a: int, keep_b: int) -> Any:
         j -= kept[0, i]
         k -= kept[1, i]
     return kept
+
+
+@entry
+def allotted(label: Any, rows: Any, kept: Any) -> Any:
+    """How many rows of each entry are kept: the first ones of each label, until `kept` of it are used up."""
+    left = kept.copy()
+    found = np.zeros(label.shape[0], np.int64)
+    for k in range(label.shape[0]):
+        if label[k] >= 0:
+            found[k] = min(rows[k], left[label[k]])
+            left[label[k]] -= found[k]
+    return found

@@ -3,8 +3,8 @@
 A state is a set of whole components: (weight = its rows, value = its matches, node = how it came about). A list of
 states is sorted by weight and then also by value, for a heavier state that matches no more is of no use. A state stays
 only while `value + price * (capacity - weight) + what the open items can gain at that price` reaches past the best
-answer known. The one component that may be kept in part must be in no state, so lists are needed over all items but one, for
-each one that may be cut. Halving the range shares the work:
+answer known. The one component that may be kept in part must be in no state, so lists are needed over all items but
+one, for each one that may be cut. Halving the range shares the work:
 
     without(lo, hi) = a list over all items outside lo..hi
     without(lo, mid) = without(lo, hi) and the items mid..hi;   without(mid, hi) = the other way round

@@ -1,34 +1,39 @@
 """Truncated joins of histograms: how many rows of each key to keep, so that the fewest matches are lost.
 
-A key with m rows on the left and n on the right is a component K(m, n) with m n matches. Kept are exactly `keep` rows in
-all (`optimal`, `plain`, `adg`), or `keep_a` and `keep_b` of the sides (`optimal_sides`, `plain_sides`, `ndg`). Dropping k
-rows is keeping all but k: one choice answers both questions.
+A key with m rows on the left and n on the right is a component K(m, n) with m n matches. Kept are exactly `keep` rows
+in all; `truncation_sides.py` keeps `keep_a` and `keep_b` of the sides.
+Dropping k rows is keeping all but k: one choice answers both questions.
 
 **Why the optimum is found fast, and is one.** Let C(p) be the most matches of p rows of K(m, n). Row p adds
-`min(floor(p / 2), m, n)` matches, which never falls as p grows: C is convex. A sum of convex functions over a box with a fixed
-sum of rows is largest at a corner, where all components but one are kept whole or not at all (lemma 2 of the technical report, which
-argues case by case). So the question is a 0/1 knapsack, weights w = m + n, values v = m n, and one item that may be cut.
+`min(floor(p / 2), m, n)` matches, which never falls as p grows: C is convex. A sum of convex functions over a box
+with a fixed sum of rows is largest at a corner, where all components but one are kept whole or not at all (lemma 2 of
+the technical report, which argues case by case). So the question is a 0/1 knapsack, weights w = m + n, values
+v = m n, and one item that may be cut.
 
 1. *A bound.* By convexity C(p) <= p v / w. With any price L per row no choice keeps more than
    `U = L keep + sum of max(0, v - L w)`; L is the density v / w at which a knapsack in order of densities is full.
 2. *Losses.* Against U, keeping p rows of a component loses `max(0, v - L w) - (C(p) - L p) >= 0`, and the loss of a
    choice is the sum. A choice that beats a known one of B matches loses at most `gap = U - B - 1`.
-3. *The core.* So a component is left out although v > L w, or kept although v < L w, at most `gap / |v - L w|` times among
-   its equals. Beyond that it is fixed. C is convex, hence the loss concave in p, and least at the ends: the component
-   can be the cut one only if its loss with one row missing, or with two rows kept, is within the gap.
-4. *Who is cut.* Among components fixed as left out, C(p) depends on min(m, n) alone and grows with it, so only those not
-   surpassed in both min(m, n) and m + n can be needed as the cut one. Among those fixed as kept, taking q rows away costs
-   `sum over t < q of min(m, n, floor((w - t) / 2))`, so only those not undercut in both are needed: for more rows than the
-   smaller one has, both ends of the loss, and so all of it, lie outside the gap.
+3. *The core.* So a component is left out although v > L w, or kept although v < L w, at most `gap / |v - L w|` times
+   among its equals. Beyond that it is fixed. C is convex, hence the loss concave in p, and least at the ends: the
+   component can be the cut one only if its loss with one row missing, or with two rows kept, is within the gap.
+4. *Who is cut.* Of p rows, C(p) depends on min(m, n) alone and grows with it. So the cut component can be exchanged
+   for one that is left out and at least as large in both min(m, n) and m + n; a component is tried as the cut one
+   only if all such can be kept whole within the gap. Taking q rows away from a whole component costs `sum over t < q
+   of min(m, n, floor((w - t) / 2))`, so a cut one can also be exchanged for one that is kept and no larger in both.
+   Among components that are fixed as kept only those not undercut are tried: for more rows than the smaller one has,
+   both ends of the larger one's loss, and so all of it, lie outside the gap. Each exchange raises the sum of min(m,
+   n) + m + n over the whole components, or leaves it and raises that of the cut one: they come to an end.
 5. *The search* over the core (`kernels/truncated_best.py`) drops a set of whole components only when another is
    no heavier and matches no less, or when its losses pass the gap. It runs for every component that may be cut.
 
-Every step leaves at least one best choice, or B already is one. Equal components are one class, and enter the search in bundles
-of 1, 2, 4, ... The worst case is O(c keep log c) for c classes, never above the published programme's O(c keep^2) by more than a
-small factor: c classes hold at least about c^1.5 rows, so log c is below their mean size. Floating point enters only in bounds, with a margin.
+Every step leaves at least one best choice, or B already is one. Equal components are one class, and enter the search
+in bundles of 1, 2, 4, ... The worst case is O(c keep log c) for c classes, never above the published programme's O(c
+keep^2) by more than a small factor: c classes hold at least about c^1.5 rows, so log c is below their mean size.
+Floating point enters only in bounds, with a margin.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -52,6 +57,13 @@ class Kept:
     n: Counts
     a: Counts
     b: Counts
+    bound: int | None = None
+    """Matches that no choice of as many rows can pass; None where nothing was proved."""
+
+    @property
+    def proved(self) -> bool:
+        """Whether this is known to be a best choice."""
+        return self.bound is not None and self.matches >= self.bound
 
     @property
     def rows(self) -> int:
@@ -80,18 +92,18 @@ def optimal(m: ArrayLike, n: ArrayLike, keep: int) -> Kept:
 
     >>> kept = optimal([2, 3, 1], [2, 3, 9], keep=9)
     >>> kept.a.tolist(), kept.b.tolist(), kept.matches
-    ([0, 3, 1], [0, 3, 2], 11)
+    ([2, 3, 0], [1, 3, 0], 11)
     """
-    m, n = _components(m, n)
-    _check_keep(keep, int(m.sum() + n.sum()), "keep")
-    return _with_rows(m, n, _most(m, n, keep), keep)
+    m, n = components(m, n)
+    check_keep(keep, int(m.sum() + n.sum()), "keep")
+    return _best(_with_rows(m, n, _most(m, n, keep), keep))
 
 
 def plain(m: ArrayLike, n: ArrayLike, keep: int) -> Kept:
     """The same by the published dynamic programme, in O(c keep^2) time and O(c keep) space: for comparison."""
-    m, n = _components(m, n)
-    _check_keep(keep, int(m.sum() + n.sum()), "keep")
-    return _with_rows(m, n, truncated.plain(m, n, keep), keep)
+    m, n = components(m, n)
+    check_keep(keep, int(m.sum() + n.sum()), "keep")
+    return _best(_with_rows(m, n, truncated.plain(m, n, keep), keep))
 
 
 def adg(m: ArrayLike, n: ArrayLike, keep: int) -> Kept:
@@ -99,8 +111,8 @@ def adg(m: ArrayLike, n: ArrayLike, keep: int) -> Kept:
 
     It keeps at least half of the matches that are possible, and drops at most twice as many as necessary.
     """
-    m, n = _components(m, n)
-    _check_keep(keep, int(m.sum() + n.sum()), "keep")
+    m, n = components(m, n)
+    check_keep(keep, int(m.sum() + n.sum()), "keep")
     weight = m + n
     order = np.argsort(-(m * n) / np.maximum(weight, 1), kind="stable")
     before = np.cumsum(weight[order]) - weight[order]
@@ -109,11 +121,17 @@ def adg(m: ArrayLike, n: ArrayLike, keep: int) -> Kept:
     return _with_rows(m, n, rows, keep)
 
 
-def _components(m: ArrayLike, n: ArrayLike) -> tuple[Counts, Counts]:
+def _best(kept: Kept) -> Kept:
+    """The choice, said to be a best one."""
+    return replace(kept, bound=kept.matches)
+
+
+def components(m: ArrayLike, n: ArrayLike) -> tuple[Counts, Counts]:
+    """The counts as arrays, checked."""
     m, n = np.asarray(m), np.asarray(n)
     for name, counts in (("m", m), ("n", n)):
         if counts.ndim != 1 or (len(counts) and counts.dtype.kind not in "iu"):
-            raise SpecError(f"{name} must hold whole numbers of rows, one for each key, got {counts.dtype} {counts.shape}")
+            raise SpecError(f"{name} must hold one whole number of rows per key, got {counts.dtype} {counts.shape}")
         if len(counts) and counts.min() < 0:
             raise SpecError(f"{name} counts rows and cannot be negative, got {counts.min()}")
     if len(m) != len(n):
@@ -123,7 +141,8 @@ def _components(m: ArrayLike, n: ArrayLike) -> tuple[Counts, Counts]:
     return m.astype(np.int64), n.astype(np.int64)
 
 
-def _check_keep(keep: int, rows: int, what: str) -> None:
+def check_keep(keep: int, rows: int, what: str) -> None:
+    """Refuse a number of rows that cannot be kept."""
     if isinstance(keep, bool) or not isinstance(keep, (int, np.integer)):
         raise SpecError(f"{what} must be a whole number of rows, got {keep!r}")
     if keep < 0:
@@ -135,7 +154,8 @@ def _check_keep(keep: int, rows: int, what: str) -> None:
 def _with_rows(m: Counts, n: Counts, rows: Counts, keep: int) -> Kept:
     """The choice with so many rows of each component, and enough others to make up `keep`.
 
-    What is left over has no match to give: first the rows of the cut component, then of others, then rows without partners.
+    What is left over has no match to give: first the rows of the cut component, then of others, then rows without
+    partners.
     """
     rows = rows.copy()
     lacking = keep - int(rows.sum())
@@ -244,19 +264,18 @@ def _best_answer(classes: _Classes, keep: int) -> _Answer:
         gap = bound - answer.value - 1 + margin
         if gap < 0:
             break
-        core = _scouted(surplus, copies, full) if scout else _core(classes, surplus, price, gap, keep)
-        cuttable = np.array([full]) if scout else core[2]
-        answer = _searched(classes, (core[0], core[1], cuttable), keep, price, margin, answer, scout)
+        core = _near(surplus, copies, full) if scout else _core(classes, surplus, price, gap, keep)
+        answer = _searched(classes, core, keep, price, margin, answer, scout)
     return answer
 
 
-def _scouted(surplus: NDArray[np.float64], copies: Counts, full: int) -> tuple[Counts, Counts]:
-    """Whole components that are fixed, and those that are open, for a first good answer: a few near the price."""
+def _near(surplus: NDArray[np.float64], copies: Counts, full: int) -> tuple[Counts, Counts, Counts]:
+    """A core for a first good answer: a few classes near the price, of which the one that no longer fits may be cut."""
     near = np.argsort(np.abs(surplus), kind="stable")[:SCOUT_CLASSES]
     opened = np.zeros(len(copies), np.int64)
     opened[near] = np.minimum(copies[near], 4)
     opened[full] = copies[full]
-    return np.where(surplus > 0, copies - opened, 0), opened
+    return np.where(surplus > 0, copies - opened, 0), opened, np.array([full])
 
 
 def _core(

@@ -63,7 +63,8 @@ def draw(found: Figures) -> list[Panel]:
     return [
         Panel(
             label, "memory, windows", "share of OPT",
-            {line: part.curve("share", ratio(line, "OPT")) for line in ("EXACT", "PROB", "RAND")}, log_y=True, percent=True,
+            {line: part.curve("share", ratio(line, "OPT")) for line in ("EXACT", "PROB", "RAND")},
+            log_y=True, percent=True,
         )
         for label, part in found.cells("keys")
     ]  # fmt: skip
