@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from windrow import errors, policies, spark, static, statistics
-    from windrow.api import Result, join
+    from windrow.api import Result, compare, join
     from windrow.engine import Engine, Metrics
     from windrow.offline.optimum import Optimum, optimum
     from windrow.spark.repair import repair
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOME = {
-    **dict.fromkeys(("Result", "join"), "windrow.api"),
+    **dict.fromkeys(("Result", "compare", "join"), "windrow.api"),
     **dict.fromkeys(("Engine", "Metrics"), "windrow.engine"),
     "repair": "windrow.spark.repair",
     **dict.fromkeys(("Optimum", "optimum"), "windrow.offline.optimum"),
@@ -55,6 +55,7 @@ __all__ = [
     "Stream",
     "Value",
     "Window",
+    "compare",
     "errors",
     "join",
     "optimum",
