@@ -42,6 +42,7 @@ from windrow.kernels.layout import (
     DIR_SIZE,
     EXPIRED,
     FIFO,
+    GIVEN,
     GREEDY_DUAL,
     HIGH,
     INDEX_SIZE,
@@ -394,7 +395,12 @@ def victim(m: Memory, pool: int) -> int:
 
 @inline
 def ending(m: Memory, pool: int) -> int:
-    """A resident of a pool that could only match more rows of the present instant, or NONE."""
+    """A resident of a pool that could only match more rows of the present instant, or NONE.
+
+    Not with GIVEN: whoever gives the numbers may know that the window is about to grow.
+    """
+    if m.rule == GIVEN:
+        return NONE
     for stream in range(m.streams):
         mine = stream_at(m, stream)
         slot = m.w[mine + OLDEST]

@@ -41,6 +41,10 @@ def replay(question: Question, instance: Instance, until: np.ndarray) -> float:
         if isinstance(step, tuple):
             for part in feed(query, _between(tables, instants, *step)):
                 total += _gained(question, instance, whole, engine.push(part))
+            if (
+                0 < step[1] < len(instance.ticks)
+            ):  # what has left its window by now does not come back with a larger one
+                engine.push({}, watermark=int(instance.ticks[step[1] - 1]))
         else:
             step.apply(engine)
     return total

@@ -16,7 +16,8 @@ class Given(Policy):
 
     Why: whoever knows better than any estimate can say so, row by row. With the column that `Optimum.schedule` fills,
     the engine follows an optimal schedule and gives exactly the matches that were predicted. When it fails: it is as
-    good as the numbers are; nulls, NaN and negative numbers count as 0.
+    good as the numbers are; nulls, NaN and negative numbers count as 0. Rows that are about to leave their window get
+    no special treatment here.
 
     Needs no statistics.
 
