@@ -7,9 +7,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from windrow import errors, policies, spark, statistics
+    from windrow import errors, policies, spark, static, statistics
     from windrow.analysis import Analysis, analyse
-    from windrow.api import Result, join
+    from windrow.api import Result, compare, join
     from windrow.engine import Engine, Metrics
     from windrow.offline.optimum import Optimum, optimum
     from windrow.spark.repair import repair
@@ -31,7 +31,7 @@ __version__ = "0.1.0"
 
 _HOME = {
     **dict.fromkeys(("Analysis", "analyse"), "windrow.analysis"),
-    **dict.fromkeys(("Result", "join"), "windrow.api"),
+    **dict.fromkeys(("Result", "compare", "join"), "windrow.api"),
     **dict.fromkeys(("Engine", "Metrics"), "windrow.engine"),
     "repair": "windrow.spark.repair",
     **dict.fromkeys(("Optimum", "optimum"), "windrow.offline.optimum"),
@@ -59,12 +59,14 @@ __all__ = [
     "Value",
     "Window",
     "analyse",
+    "compare",
     "errors",
     "join",
     "optimum",
     "policies",
     "repair",
     "spark",
+    "static",
     "statistics",
 ]
 
@@ -72,7 +74,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name in _HOME:
         return getattr(import_module(_HOME[name]), name)
-    if name in ("errors", "policies", "spark", "statistics"):
+    if name in ("errors", "policies", "spark", "static", "statistics"):
         return import_module(f"windrow.{name}")
     raise AttributeError(f"module 'windrow' has no attribute {name!r}")
 

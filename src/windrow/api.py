@@ -1,8 +1,8 @@
-"""`windrow.join`: two tables in, their join inside a budget out."""
+"""`windrow.join`: two tables in, their join inside a budget out. `windrow.compare`: what a result has lost."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -13,6 +13,7 @@ from windrow.engine.intake import as_table
 from windrow.errors import InputError, MissingDependency
 from windrow.feed import engine_for, feed
 from windrow.policies import Policy
+from windrow.quality.compared import DISTANCES, Compared, measured
 from windrow.spark.frames import is_spark_frame
 from windrow.spec import DurationLike, Memory, Value, WindowLike, pair_query
 from windrow.spec.output import Selection
@@ -121,3 +122,35 @@ def run(
             yield matches
         if progress is not None:
             progress(sum(batch.num_rows for batch in batches.values()))
+
+
+def compare(
+    approximate: Any,
+    exact: Any,
+    columns: Sequence[str] | None = None,
+    *,
+    coordinates: Sequence[str] = (),
+    measures: Sequence[str] | None = None,
+    penalty: float = 1.0,
+    archived: int | None = None,
+) -> Compared:
+    """Compare an approximate result with the exact one, as multisets of rows.
+
+    Parameters:
+        approximate, exact: Arrow tables, pandas or Polars data frames.
+        columns: what makes two rows equal; None for all, which both must then have.
+        coordinates: numeric columns (times too) that say where a row is. With them the Earth Mover's distance and
+            Match-And-Compare are taken as well, or those of the two that `measures` names.
+        measures: names of measures; what is not named of the costly ones is left out.
+        penalty: what Match-And-Compare asks for each row that stands in for a missing one.
+        archived: rows shed into an archive; with it the archive metric is told.
+
+    >>> found = compare(pa.table({"k": [1, 1, 2]}), pa.table({"k": [1, 2, 2, 3]}), coordinates=["k"])
+    >>> found.jaccard, found.missing, found.earth_movers.distance
+    (0.4, 2, 0.3333333333333333)
+    """
+    tables = [as_table(approximate, "approximate"), as_table(exact, "exact")]
+    coordinates = [coordinates] if isinstance(coordinates, str) else list(coordinates)
+    if measures is None:
+        measures = DISTANCES if coordinates else ()
+    return measured(tables[0], tables[1], columns, coordinates, measures, penalty, archived)

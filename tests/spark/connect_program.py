@@ -33,6 +33,9 @@ def found(spark: Any, folders: Folders, archive: str) -> dict[str, Any]:
     answers = {"kind": type(batch).__module__, "rows": exact.total()}
     answers["batch"] = multiset(batch.toArrow()) == exact
     answers["batch_metrics"] = wr.spark.metrics(batch).to_dict()
+    truncated = wr.static.truncate(*sides, on="name", keep=40)
+    answers["static"] = truncated.left.count() + truncated.right.count() == 40
+    answers["static"] &= truncated.join().count() == truncated.matches < truncated.exact_matches
     streams = [streamed(spark, path, 3) for path in folders.paths.values()]
     marked = [stream.withWatermark("ts", f"{LATENESS} seconds") for stream in streams]
     answers["streaming"] = multiset(collected(joined(*marked, "name", lateness=0, shards=3))) == exact

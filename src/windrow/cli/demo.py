@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from windrow.lab.demo import Outcome, Tables
+    from windrow.lab.demo import Outcome
+    from windrow.lab.joins import Tables
 
 PICTURE = Path("out/recall-against-memory.png")
 

@@ -9,17 +9,14 @@ Policies run with their defaults and see only the past.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-import pyarrow as pa
-
 from windrow import policies
-from windrow.engine import Engine, Metrics
 from windrow.errors import SpecError
-from windrow.feed import feed
 from windrow.lab.generators import bursty_pair
+from windrow.lab.joins import Tables, count
 from windrow.spec import Query, pair_query
 
 POLICIES = tuple(policy.name for policy in policies.ALL)
@@ -35,8 +32,6 @@ SKEW = 0.8
 BURST = 8.0
 WINDOW = "10 minutes"
 HEAD_ROWS = 32
-
-Tables = Mapping[str, pa.Table]
 
 
 @dataclass(frozen=True)
@@ -140,15 +135,6 @@ def sweep(outcome: Outcome, tables: Tables) -> Iterator[Outcome]:
             point = Point(policy, share, budget, metrics.matched, metrics.shed, recall)
             outcome = replace(outcome, points=(*outcome.points, point))
             yield outcome
-
-
-def count(query: Query, tables: Tables) -> Metrics:
-    """The metrics of a join that counts its matches and does not produce them."""
-    schemas = {name: table.schema for name, table in tables.items()}
-    engine = Engine(query, schemas, count_only=True, recall=False)
-    for batches in feed(query, tables):
-        engine.push(batches)
-    return engine.metrics
 
 
 def told_query(outcome: Outcome) -> Query:

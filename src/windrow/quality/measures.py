@@ -100,10 +100,10 @@ class Comparison:
 
     def as_dict(self) -> dict[str, int | float]:
         """Every count and measure by name, ready for JSON or a table."""
-        return {name: getattr(self, name) for name in _MEASURES}
+        return {name: getattr(self, name) for name in MEASURES}
 
 
-_MEASURES = (
+MEASURES = (
     *("approximate_rows", "exact_rows", "matching", "missing", "extra", "symmetric_difference"),
     *("recall", "precision", "dice", "jaccard", "cosine", "overlap"),
 )
