@@ -35,6 +35,14 @@ class Ages:
             return 0.0
         return float(((self.values >= self.pooled / 2) & (self.values <= self.pooled * 2)).mean())
 
+    @property
+    def near_any(self) -> float:
+        """The share of keys whose k_opt is within a factor of two of one value, the one that suits most keys."""
+        if not len(self.values):
+            return 0.0
+        values = np.sort(self.values)
+        return float((np.searchsorted(values, 4 * values, side="right") - np.arange(len(values))).max() / len(values))
+
 
 def ages(stream: Coded, partner: Coded, window: int) -> Ages:
     """The k_opt of each key of a stream whose rows wait for a partner's, a window of so many rows being held."""
