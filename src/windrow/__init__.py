@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from windrow import errors, policies, spark, static, statistics
+    from windrow.analysis import Analysis, analyse
     from windrow.api import Result, compare, join
     from windrow.engine import Engine, Metrics
     from windrow.offline.optimum import Optimum, optimum
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOME = {
+    **dict.fromkeys(("Analysis", "analyse"), "windrow.analysis"),
     **dict.fromkeys(("Result", "compare", "join"), "windrow.api"),
     **dict.fromkeys(("Engine", "Metrics"), "windrow.engine"),
     "repair": "windrow.spark.repair",
@@ -40,6 +42,7 @@ _HOME = {
 }
 
 __all__ = [
+    "Analysis",
     "Band",
     "Compare",
     "Distance",
@@ -55,6 +58,7 @@ __all__ = [
     "Stream",
     "Value",
     "Window",
+    "analyse",
     "compare",
     "errors",
     "join",

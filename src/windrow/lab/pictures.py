@@ -46,6 +46,17 @@ def check(path: Path) -> None:
         raise InputError(f"{path}: the directory {path.parent} does not exist; make it first")
 
 
+def canvas(width: float, height: float) -> Any:
+    """An empty figure, in inches."""
+    return _figure_class()(figsize=(width, height), dpi=120, layout="constrained")
+
+
+def write(figure: Any, path: Path) -> None:
+    """Write a figure; the file is there as a whole or not at all."""
+    check(path)
+    _save(figure, path)
+
+
 def recall_against_memory(curves: Mapping[str, Curve], path: Path, headline: str, note: str) -> None:
     """Draw recall over memory, a line for each policy; the file is there as a whole or not at all."""
     check(path)

@@ -1,0 +1,89 @@
+"""Real pairs: the joins of real streams on which locality is looked for; without a data directory, what stands in.
+
+Streams that are a year or a month apart are laid beside each other row by row; those of one time keep their times.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from windrow.lab import data
+from windrow.lab.data import Streams, paired
+from windrow.lab.generators import locality_stream
+
+GENERATED = "generated"
+
+
+@cache
+def pairs(folder: Path | None) -> dict[str, Streams]:
+    """The pairs by name."""
+    if folder is not None:
+        return {name: make(folder) for name, make in _SETS.items()}
+    found = data.weather(None)
+    if not found.source.startswith("generated"):
+        return {"flights": found}
+    left, right = (locality_stream(100_000, 500, seed=seed) for seed in (1, 2))
+    return {GENERATED: Streams(left, right, "generated streams with locality, 100,000 rows each on 500 keys")}
+
+
+def _dewpoint(folder: Path) -> Streams:
+    table = data.read(folder, "beijing_air_dewpoint", ["ts", "dewp"]).sort_by("ts").drop_null()
+    year, values = pc.year(table["ts"]).to_numpy(), np.rint(table["dewp"].to_numpy() * 10)
+    return paired(values[year == 2014], values[year == 2015], "dewpoint at 12 stations in Beijing, 2014 x 2015")
+
+
+def _cities(folder: Path) -> Streams:
+    columns = ["month", "day", "hour"]
+    table = data.read(folder, "pnw_weather", ["origin", "dewp", *columns]).drop_null()
+    table = table.sort_by([(column, "ascending") for column in columns])
+    seattle, values = pc.equal(table["origin"], "SEA").to_numpy(), np.rint(table["dewp"].to_numpy() * 100)
+    return paired(values[seattle], values[~seattle], "hourly dewpoint of 2014, Seattle x Portland")
+
+
+def _web(folder: Path) -> Streams:
+    table = data.read(folder, "nasa_http_day", ["time", "host", "url"])
+    picture = pc.match_substring_regex(table["url"], r"\.(gif|jpg|jpeg|xbm|bmp)$").to_numpy(zero_copy_only=False)
+    keys, times = _codes(table["host"]), table["time"].to_numpy()
+    left, right = (pa.table({"t": times[side], "k": keys[side]}) for side in (picture, ~picture))
+    return Streams(left, right, f"a web server's log of one day, images x pages on {int(keys.max()) + 1:,} hosts")
+
+
+def _routes(folder: Path) -> Streams:
+    return _flights(folder, ["origin", "destination"], "flights of 2001, January x February on the route")
+
+
+def _origins(folder: Path) -> Streams:
+    return _flights(folder, ["origin"], "flights of 2001, January x February on the origin")
+
+
+def _flights(folder: Path, on: list[str], source: str) -> Streams:
+    table = data.read(folder, "us_flights_3m", ["ts", *on]).sort_by("ts")
+    keys = np.zeros(table.num_rows, np.int64)
+    for column in on:
+        keys = keys * 1_000 + _codes(table[column])
+    january = pc.month(table["ts"]).to_numpy() == 1
+    return paired(keys[january], keys[~january], source)
+
+
+def _retail(folder: Path) -> Streams:
+    table = data.read(folder, "online_retail", ["ts", "stock_code"]).sort_by("ts")
+    keys, half = _codes(table["stock_code"]), table.num_rows // 2
+    return paired(keys[:half], keys[half:], "invoice lines, first year x second year on the article")
+
+
+def _codes(column: Any) -> np.ndarray:
+    if not pa.types.is_dictionary(column.type):
+        column = pc.dictionary_encode(column)
+    return np.asarray(column.unify_dictionaries().combine_chunks().indices.to_numpy(), dtype=np.int64)
+
+
+_SETS = {
+    "dewpoint": _dewpoint, "cities": _cities, "web": _web, "marine": lambda folder: data.weather(folder),
+    "routes": _routes, "origins": _origins, "retail": _retail,
+}  # fmt: skip
