@@ -1,6 +1,6 @@
 """Compiles the kernels of a driver before the tests: `python tests/compiling.py pair`, and the same with `many`.
 
-The two run side by side, so that the tests' processes find on disk what each of them would otherwise compile for itself.
+The two run side by side; the tests' processes then find on disk what each of them would otherwise compile for itself.
 """
 
 import sys
