@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from windrow import errors, policies, spark, statistics
     from windrow.api import Result, join
-    from windrow.engine import Engine, Metrics
+    from windrow.engine import Engine, Metrics, Queue
     from windrow.offline.optimum import Optimum, optimum
     from windrow.spark.repair import repair
     from windrow.spec import (
@@ -30,7 +30,7 @@ __version__ = "0.1.0"
 
 _HOME = {
     **dict.fromkeys(("Result", "join"), "windrow.api"),
-    **dict.fromkeys(("Engine", "Metrics"), "windrow.engine"),
+    **dict.fromkeys(("Engine", "Metrics", "Queue"), "windrow.engine"),
     "repair": "windrow.spark.repair",
     **dict.fromkeys(("Optimum", "optimum"), "windrow.offline.optimum"),
     **dict.fromkeys(
@@ -51,6 +51,7 @@ __all__ = [
     "Optimum",
     "Output",
     "Query",
+    "Queue",
     "Result",
     "Stream",
     "Value",

@@ -29,6 +29,7 @@ from windrow.kernels.layout import (
     DIR_SIZE,
     DONE,
     DRAIN,
+    DROP,
     FAIL_WHEN_FULL,
     FREE_COUNT,
     FULL,
@@ -50,6 +51,7 @@ from windrow.kernels.layout import (
     KEY_IDLE,
     KEY_LIVE,
     LAST_ROWS,
+    LEAVING,
     NEAR,
     NONE,
     PER_STREAM,
@@ -69,8 +71,10 @@ from windrow.kernels.layout import (
     RANK,
     REACH,
     ROW,
+    SAMPLED,
     SCORE_OFF,
     SEQ,
+    SHED,
     SINCE,
     SLOT_CAP,
     STREAM_BITS,
@@ -86,6 +90,7 @@ from windrow.kernels.ordered import used_at
 from windrow.kernels.retain import (
     admit,
     any_over,
+    drop,
     ending,
     expire,
     expire_all,
@@ -97,6 +102,7 @@ from windrow.kernels.retain import (
     turn_away,
     unused,
 )
+from windrow.kernels.sampler import sampled_out
 from windrow.kernels.score import clock, expiry, group_score, ranked, stream_of, touch_all, touch_group
 
 
@@ -153,8 +159,10 @@ def enter(m: Memory, r: Any, start: int, end: int) -> int:
 
 
 @inline
-def leave(m: Memory) -> int:
+def leave(m: Memory, r: Any, start: int, end: int) -> int:
     """End a group: shed what does not fit, or say FULL."""
+    if m.x[DROP] != 0.0:
+        put_out(m.w, r, start, end)
     if m.w[FAIL_WHEN_FULL] and any_over(m):
         return FULL
     shed(m)
@@ -300,13 +308,29 @@ def hopeless(m: Memory, slot: int) -> bool:
 def settle_row(m: Memory, r: Any, at: int, slot: int, alone: bool) -> None:
     """Admit a probed row, or turn it away: too large, or the first to be shed and not met again before."""
     if r[at + R_LIVE] == PROBE_ONLY:
-        let_go(m.w, slot, False)
+        let_go(m.w, slot, NONE)
         r[at + R_SLOT] = NONE
         return
+    out = m.x[DROP] != 0.0 and sampled_out(m.w, slot)
     # where nothing may be shed, whatever does not fit is admitted too: `leave` then finds the pool above its cap
-    if m.w[FAIL_WHEN_FULL] == 0 and (too_large(m, slot) or (alone and hopeless(m, slot))):
-        turn_away(m.w, slot)
+    if m.w[FAIL_WHEN_FULL] == 0 and (too_large(m, slot) or (alone and (out or hopeless(m, slot)))):
+        turn_away(m.w, slot, SAMPLED if out else SHED)
         r[at + R_SLOT] = NONE
         return
     admit(m, slot)
-    r[at + R_SLOT] = slot
+    r[at + R_SLOT] = LEAVING - slot if out else slot
+
+
+@inner
+def put_out(words: Any, r: Any, start: int, end: int) -> None:
+    """Drop the rows of a group that the sampler has left out, and that stayed only to meet the rest of the group."""
+    m = memory_of(words)
+    size = row_words(m)
+    for k in range(start, end):
+        at = k * size
+        if r[at + R_LIVE] != 0 and r[at + R_SLOT] <= LEAVING:
+            slot = LEAVING - r[at + R_SLOT]
+            r[at + R_SLOT] = NONE
+            # a window in rows may have let it expire meanwhile, and another row may have its slot
+            if m.w[slot_at(m, slot) + ROW] == r[at + R_ROW] and stream_of(m, slot) == r[at + R_STREAM]:
+                drop(m, slot, SAMPLED)

@@ -40,6 +40,7 @@ from windrow.kernels.layout import (
     GAIN_OFF,
     HASH,
     INDEX_STRIDE,
+    LEARNED_AHEAD,
     LINK_OLDER,
     MATCHED,
     NEWEST,
@@ -348,11 +349,12 @@ def drive_many(block: Any, batch: Any, out: Any) -> tuple[int, Any, int]:
             out, sent, found = probe_many(m.w, slot, bound, cur, out, sent)
             if not sampling(m):
                 m.w[MATCHED] += found
-            learn(m, r, rx, at, slot)
+            if m.w[LEARNED_AHEAD] == 0:
+                learn(m, r, rx, at, slot)
             settle_row(m, r, at, slot, False)
+        status = leave(m, r, i, end)
         i = end
         m.w[CURSOR] = i
-        status = leave(m)
         if status != DONE:
             break
         if sent >= OUT_PAUSE and i < rows:
