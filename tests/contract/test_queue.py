@@ -273,7 +273,7 @@ def test_what_a_queue_cannot_stand_before_is_refused() -> None:
     band = wr.Query(streams=[wr.Stream(n, "t", 5) for n in NAMES], on=wr.Band("left.k", "right.k", 1))
     with pytest.raises(SpecError, match="no equality"):
         wr.Queue(wr.Engine(band), capacity=3).push(tables([(0, 0, 0, 0)]))
-    with pytest.raises(SnapshotError, match="Engine.restore"):
+    with pytest.raises(SnapshotError, match=r"Engine\.restore"):
         wr.Queue.restore(wr.Engine(query()).snapshot())
     fresh = wr.Queue.restore(wr.Queue(wr.Engine(query()), service=INF, capacity=3).snapshot())
     assert fresh.service == INF and fresh.flush() is None and fresh.waiting == 0

@@ -74,6 +74,7 @@ class _Held:
     records: np.ndarray
     state: np.ndarray
     tables: list[pa.Table] = field(default_factory=list)
+    handed: int = 0  # rows before it are dealt with
 
 
 class Queue:
@@ -208,11 +209,11 @@ class Queue:
         names = self.engine.query.names
         for name, count in zip(names, np.bincount(packed.stream, minlength=len(names)).tolist(), strict=True):
             self._arrived[name] += count
-        self._q[kernel.NEXT] = len(held.state)
-        self._q[kernel.LEARNED] = len(held.state)
+        self._q[[kernel.NEXT, kernel.LEARNED]] = len(held.state)
         held.records = np.concatenate([held.records, new])
         held.state = np.concatenate([held.state, np.full(len(tick), kernel.COMING, np.int64)])
-        held.tables = [pa.concat_tables([a, r.table]) for a, r in zip(held.tables, rows, strict=True)]
+        both = zip(held.tables, rows, strict=True)
+        held.tables = [pa.concat_tables([mine, r.table]).combine_chunks() for mine, r in both]
 
     def _waiting(self, binding: Binding, held: _Held) -> kernel.Waiting:
         """What the kernels work on: limits, key numbers, and how many rows wait under each."""
@@ -247,14 +248,17 @@ class Queue:
         """Give the engine what was served."""
         binding, shard = self.engine.bound()
         words = at.R_CODES + binding.plan.links + binding.plan.numbers.shape[1]
-        lines = held.records.reshape(-1, words)
-        served = held.state == kernel.SERVED
+        # rows are served in their order: those since the last round lie before the first that waits
+        waits = self._q[kernel.FRONT] < self._q[kernel.BACK]
+        end = int(self._line[self._q[kernel.FRONT]] if waits else self._q[kernel.NEXT])
+        state, lines = held.state[held.handed : end], held.records.reshape(-1, words)[held.handed : end]
+        lines = lines[state == kernel.SERVED]
         batch = {}
         for s, name in enumerate(binding.query.names):
-            mine = lines[served & (lines[:, at.R_STREAM] == s), at.R_ROW]
+            mine = lines[lines[:, at.R_STREAM] == s, at.R_ROW]
             batch[name] = held.tables[s].take(pa.array(mine))
-        held.state[served] = kernel.SHED_HERE  # gone from here
-        self._q[kernel.UNHANDED] = 0
+        state[state == kernel.SERVED] = kernel.SHED_HERE  # gone from here
+        held.handed, self._q[kernel.UNHANDED] = end, 0
         shard.words[at.LEARNED_AHEAD] = self.form == "integrated"
         return self.engine.push(batch)
 
@@ -268,7 +272,8 @@ class Queue:
             mine = np.flatnonzero(lines[:, at.R_STREAM] == s)
             held.tables[s] = held.tables[s].take(pa.array(lines[mine, at.R_ROW])).combine_chunks()
             lines[mine, at.R_ROW] = np.arange(len(mine))
-        held.records, held.state = lines.reshape(-1), held.state[here]
+        held.records, held.state, held.handed = lines.reshape(-1), held.state[here], 0
+        self._q[kernel.NEXT] = len(held.state)
 
     def _together(self, found: list[pa.Table | None]) -> pa.Table | None:
         if self.engine.count_only:
