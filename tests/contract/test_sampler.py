@@ -225,3 +225,16 @@ def test_memory_that_changes_takes_the_sampler_along() -> None:
         engine.push({n: t.slice(250 * k, 250) for n, t in tables.items()})
         assert_accounted(engine)
         assert (engine.metrics.sampled > before + 300) == (memory is not None)
+
+
+def test_a_row_left_out_makes_room_when_its_instant_ends() -> None:
+    """Rows of one instant meet a row that is left out, and none is shed for the room that it will give back."""
+    for seed in range(20):
+        streams = [wr.Stream(name, "t", 10) for name in ("left", "right")]
+        query = wr.Query(streams=streams, on="k", memory=1, policy="prob", sample=0.5, seed=seed)
+        engine = wr.Engine(query)
+        rows = pa.table({"k": [1, 2], "t": [0, 0]})
+        assert engine.push({"left": rows, "right": rows.slice(0, 1)}).num_rows == 1
+        metrics = engine.metrics
+        assert metrics.resident_rows == min(1, 3 - metrics.sampled)
+        assert metrics.shed - metrics.sampled == max(0, 2 - metrics.sampled)

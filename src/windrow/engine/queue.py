@@ -149,8 +149,8 @@ class Queue:
                 found.append(self._hand(held))
             else:
                 self.engine.bound()[1].make_room(status, 1)
-        if self._blind:
-            found.append(self._hand(held))
+        if self._blind:  # nothing depends on when memory learns of it
+            found.append(self._hand(held, whole_instants=True))
         self._tidy(held)
         return self._together(found)
 
@@ -244,21 +244,25 @@ class Queue:
         self._q[[kernel.FRONT, kernel.BACK]] = 0, len(now)
         return kernel.Waiting(held.records, held.state, ids, counts, self._line, self._q, self._f, self._shed)
 
-    def _hand(self, held: _Held) -> pa.Table | None:
-        """Give the engine what was served."""
+    def _hand(self, held: _Held, whole_instants: bool = False) -> pa.Table | None:
+        """Give the engine what was served; of an instant of which a row still waits nothing, if so told."""
         binding, shard = self.engine.bound()
         words = at.R_CODES + binding.plan.links + binding.plan.numbers.shape[1]
         # rows are served in their order: those since the last round lie before the first that waits
         waits = self._q[kernel.FRONT] < self._q[kernel.BACK]
         end = int(self._line[self._q[kernel.FRONT]] if waits else self._q[kernel.NEXT])
-        state, lines = held.state[held.handed : end], held.records.reshape(-1, words)[held.handed : end]
+        every = held.records.reshape(-1, words)
+        last = end
+        if waits and whole_instants:
+            last = held.handed + int(np.searchsorted(every[held.handed : end, at.R_TICK], every[end, at.R_TICK]))
+        state, lines = held.state[held.handed : last], every[held.handed : last]
         lines = lines[state == kernel.SERVED]
         batch = {}
         for s, name in enumerate(binding.query.names):
             mine = lines[lines[:, at.R_STREAM] == s, at.R_ROW]
             batch[name] = held.tables[s].take(pa.array(mine))
         state[state == kernel.SERVED] = kernel.SHED_HERE  # gone from here
-        held.handed, self._q[kernel.UNHANDED] = end, 0
+        held.handed, self._q[kernel.UNHANDED] = last, np.count_nonzero(held.state[last:end] == kernel.SERVED)
         shard.words[at.LEARNED_AHEAD] = self.form == "integrated"
         return self.engine.push(batch)
 

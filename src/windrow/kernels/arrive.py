@@ -54,6 +54,7 @@ from windrow.kernels.layout import (
     LEAVING,
     NEAR,
     NONE,
+    PENDING,
     PER_STREAM,
     POOL,
     POOL_SIZE,
@@ -161,7 +162,7 @@ def enter(m: Memory, r: Any, start: int, end: int) -> int:
 @inline
 def leave(m: Memory, r: Any, start: int, end: int) -> int:
     """End a group: shed what does not fit, or say FULL."""
-    if m.x[DROP] != 0.0:
+    if m.w[PENDING] > 0:
         put_out(m.w, r, start, end)
     if m.w[FAIL_WHEN_FULL] and any_over(m):
         return FULL
@@ -282,7 +283,7 @@ def met_later(m: Memory, r: Any, k: int, end: int) -> bool:
 @inline
 def hopeless(m: Memory, slot: int) -> bool:
     """Whether a row that has been probed would be the first to be shed, so that admitting it is wasted work."""
-    if m.by_row or not ranked(m):
+    if m.by_row or not ranked(m) or m.w[PENDING] > 0:  # what the sampler has left out will make room
         return False
     stream, key = stream_of(m, slot), key_of(m, slot, 0)
     if m.w[key_at(m, 0, key) + PER_STREAM * stream + COUNT] > 0:
@@ -318,7 +319,10 @@ def settle_row(m: Memory, r: Any, at: int, slot: int, alone: bool) -> None:
         r[at + R_SLOT] = NONE
         return
     admit(m, slot)
-    r[at + R_SLOT] = LEAVING - slot if out else slot
+    r[at + R_SLOT] = slot
+    if out:
+        r[at + R_SLOT] = LEAVING - slot
+        m.w[PENDING] += 1
 
 
 @inner
@@ -326,6 +330,7 @@ def put_out(words: Any, r: Any, start: int, end: int) -> None:
     """Drop the rows of a group that the sampler has left out, and that stayed only to meet the rest of the group."""
     m = memory_of(words)
     size = row_words(m)
+    m.w[PENDING] = 0
     for k in range(start, end):
         at = k * size
         if r[at + R_LIVE] != 0 and r[at + R_SLOT] <= LEAVING:
