@@ -99,7 +99,7 @@ class Queue:
     >>> rows = pa.table({"k": [1, 1, 1], "ts": [0, 1, 2]})
     >>> found = pa.concat_tables([queue.push({"left": rows, "right": rows}), queue.flush()])
     >>> found.num_rows, queue.metrics.shed_in_queue
-    (2, {'left': 1, 'right': 2})
+    (3, {'left': 0, 'right': 2})
     """
 
     def __init__(
