@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from windrow import errors, policies, spark, static, statistics
     from windrow.analysis import Analysis, analyse
     from windrow.api import Result, compare, join
-    from windrow.engine import Engine, Metrics
+    from windrow.engine import Engine, Metrics, Queue
     from windrow.offline.optimum import Optimum, optimum
     from windrow.spark.repair import repair
     from windrow.spec import (
@@ -32,7 +32,7 @@ __version__ = "0.1.0"
 _HOME = {
     **dict.fromkeys(("Analysis", "analyse"), "windrow.analysis"),
     **dict.fromkeys(("Result", "compare", "join"), "windrow.api"),
-    **dict.fromkeys(("Engine", "Metrics"), "windrow.engine"),
+    **dict.fromkeys(("Engine", "Metrics", "Queue"), "windrow.engine"),
     "repair": "windrow.spark.repair",
     **dict.fromkeys(("Optimum", "optimum"), "windrow.offline.optimum"),
     **dict.fromkeys(
@@ -54,6 +54,7 @@ __all__ = [
     "Optimum",
     "Output",
     "Query",
+    "Queue",
     "Result",
     "Stream",
     "Value",

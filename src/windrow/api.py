@@ -67,6 +67,7 @@ def join(
     recall: bool = True,
     shards: int | None = None,
     archive: str | None = None,
+    sample: float | Literal["unbiased"] | None = None,
 ) -> Any:
     """Join two streams: rows meet when they match and lie within each other's windows.
 
@@ -86,6 +87,8 @@ def join(
             the tables are sorted by time first. On Spark the delay of `withWatermark`, if that is declared.
         patience: how far ahead a stream may run before a silent one is no longer waited for; None waits for ever.
             Tables are taken in step with each other and need none.
+        sample: leave rows out in front of memory: probed, but never stored. The probability of it, or "unbiased" for
+            as much as lets rows stay until they expire: fewer matches, but their keys spread as in the exact join.
         shards, archive: on Spark only, see `windrow.spark.on_spark`.
 
     >>> left = pa.table({"user": [1, 2, 1], "ts": [0, 1, 5]})
@@ -98,7 +101,7 @@ def join(
     """
     query = pair_query(
         on, time, within, memory, policy, lateness=lateness, where=where, select=select, value=value,
-        on_full=on_full, order=order, patience=patience, seed=seed,
+        on_full=on_full, order=order, patience=patience, seed=seed, sample=sample,
     )  # fmt: skip
     if is_spark_frame(left) or is_spark_frame(right):
         from windrow import spark

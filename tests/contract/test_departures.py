@@ -49,7 +49,7 @@ def missed(departed: dict[str, list[dict[str, Any]]], history: dict[str, list[di
     disordered = {
         s: {r["id"]: r["windrow_seq"] for r in rows if r["windrow_why"] == "disordered"} for s, rows in departed.items()
     }
-    shed = {s: {r["id"]: r for r in rows if r["windrow_why"] == "shed"} for s, rows in departed.items()}
+    shed = {s: {r["id"]: r for r in rows if r["windrow_why"] in ("shed", "sampled")} for s, rows in departed.items()}
     for left in history["left"]:
         for right in history["right"]:
             if not fits(left, right):
@@ -67,9 +67,16 @@ def missed(departed: dict[str, list[dict[str, Any]]], history: dict[str, list[di
 
 
 @settings(max_examples=150)
-@given(pushes(), st.integers(1, 6), st.sampled_from(["rand", "fifo", "prob", "life"]), st.booleans(), st.integers(0, 8))
+@given(
+    pushes(),
+    st.integers(1, 6),
+    st.sampled_from(["rand", "fifo", "prob", "life"]),
+    st.booleans(),
+    st.integers(0, 8),
+    st.sampled_from([None, 0.3, 0.8, "unbiased"]),
+)
 def test_output_and_what_departures_missed_are_the_exact_join(
-    batches: list[list[Row]], memory: int, policy: str, split: bool, lateness: int
+    batches: list[list[Row]], memory: int, policy: str, split: bool, lateness: int, sample: Any
 ) -> None:
     streams = [wr.Stream(name, "t", wr.Window.time(size), lateness) for name, size in WINDOW.items()]
     budget = wr.Memory(max(memory, 2) if split else memory, split=split or None)
@@ -79,6 +86,7 @@ def test_output_and_what_departures_missed_are_the_exact_join(
         select={"a": "left.id", "b": "right.id"},
         memory=budget,
         policy=policy,
+        sample=sample,
     )
     engine = wr.Engine(query, {name: table([], name).schema for name in WINDOW}, departures=True)
     output: Counter[Any] = Counter()
@@ -92,7 +100,8 @@ def test_output_and_what_departures_missed_are_the_exact_join(
     exact = Counter((a["id"], b["id"]) for a in history["left"] for b in history["right"] if fits(a, b))
     assert output + missed(departed, history) == exact
     whys = Counter(row["windrow_why"] for rows in departed.values() for row in rows)
-    assert whys["shed"] == engine.metrics.total("shed")
+    assert whys["shed"] + whys["sampled"] == engine.metrics.total("shed")
+    assert whys["sampled"] == engine.metrics.total("sampled")
     assert whys["late"] == engine.metrics.total("late")
 
 

@@ -179,6 +179,18 @@ def test_memory_gives_the_same_join_as_the_library(files: Path, option: str) -> 
     assert found["memory"].endswith("rows") == (option != "30kB")
 
 
+@pytest.mark.parametrize("option", ["0.4", "unbiased"])
+def test_a_sampler_reaches_the_join(files: Path, option: str) -> None:
+    left, right = zipf_pair(1_000, keys=30, seed=5)
+    save(Path("l.parquet"), left)
+    save(Path("r.parquet"), right)
+    sample: Any = option if option == "unbiased" else float(option)
+    result = wr.join(left, right, on="k", time="t", within=100, memory=40, sample=sample)
+    words = ["--on", "k", "--time", "t", "--within", "100", "--memory", "40", "--sample", option]
+    found = json.loads(join(*words, "--json", left="l.parquet", right="r.parquet").stdout)
+    assert found["shed"] >= found["sampled"] == result.metrics.sampled > 100
+
+
 def test_times_of_day_and_durations(files: Path) -> None:
     left, right = bursty_pair(500, keys=20, seed=2)
     save(Path("l.csv"), left)
@@ -328,6 +340,8 @@ def test_codes_other_separators_and_times_without_a_zone(files: Path) -> None:
         (["--on", "left.price < price"], "--on: cannot read"),
         (["--left-time", "ts", "--time", "ts", "--lateness", "soon"], "cannot read 'soon'"),
         (["--seed", "-1"], "seed must be at least 0"),
+        (["--memory", "9", "--sample", "1.5"], "must be below 1"),
+        (["--memory", "9", "--sample", "some"], "a probability or 'unbiased'"),
         (["--engine", "flink"], "one of 'embedded', 'spark'"),
         (["--shards", "4"], "only --engine spark cuts the join into shards"),
         (["--engine", "spark", "--lateness", "5"], "which Spark does not keep"),

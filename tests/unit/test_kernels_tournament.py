@@ -123,6 +123,6 @@ def test_growth_gives_tournaments_an_even_number_of_leaves(more):
     for plan in (plan_of(rule=at.LIFE, pools=2), plan_of(3, rule=at.LIFE), plan_of(rule=at.PROB, value="sum")):
         shard = Shard(plan)
         for _ in range(12):
-            shard._make_room(at.GROW_SLOTS, more)
-            shard._make_room(at.GROW_KEYS, more)
+            shard.make_room(at.GROW_SLOTS, more)
+            shard.make_room(at.GROW_KEYS, more)
             assert shard.words[at.LEAVES] % 2 == 0

@@ -45,6 +45,7 @@ def join(
     select: options.Select = None,
     where: options.Where = None,
     on_full: options.OnFull = "shed",
+    sample: options.Sample = None,
     seed: options.Seed = 0,
     engine: options.EngineName = "embedded",
     shards: options.Shards = None,
@@ -77,6 +78,7 @@ def join(
         select=texts.selection(select or ()),
         on_full=cast(Literal["shed", "fail"], on_full),
         seed=seed,
+        sample=texts.sample(sample),
     )
     one_of(engine, ("embedded", "spark"), "--engine")
     if engine == "embedded" and shards is not None:

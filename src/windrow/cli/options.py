@@ -80,6 +80,12 @@ Where = Annotated[list[str] | None, _option("--where", kind="CONDITION", help=_W
 
 _FULL = "What to do when memory is full."
 OnFull = Annotated[str, _option("--on-full", kind="shed|fail", help=_FULL, show=True)]
+_SAMPLE = (
+    "Leave rows out of memory before the policy chooses: the probability of it, or unbiased, for as much as lets rows "
+    "stay until they expire."
+)
+Sample = Annotated[str | None, _option("--sample", kind="P", help=_SAMPLE)]
+
 Seed = Annotated[int, _option("--seed", help="Seed of every random choice.", show=True)]
 
 _ENGINE = (

@@ -152,3 +152,13 @@ def _value(text: str) -> Any:
     except ValueError:
         return text
     return value if isinstance(value, (bool, int, float, str)) else text
+
+
+def sample(text: str | None) -> Any:
+    """The value of `--sample`: a probability, or a word."""
+    if text is None:
+        return None
+    try:
+        return float(text)
+    except ValueError:
+        return text

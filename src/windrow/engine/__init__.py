@@ -2,5 +2,6 @@
 
 from windrow.engine.engine import Engine
 from windrow.engine.metrics import Metrics, StreamMetrics
+from windrow.engine.queue import Queue, QueueMetrics
 
-__all__ = ["Engine", "Metrics", "StreamMetrics"]
+__all__ = ["Engine", "Metrics", "Queue", "QueueMetrics", "StreamMetrics"]

@@ -218,7 +218,8 @@ def _with_budget(plan: Plan, query: Query, oracle_rows: int = 0) -> tuple[Plan, 
         plan = replace(plan, fail_when_full=True)
     else:
         learning = _learning(getattr(query.policy, "statistics", None))
-        plan = replace(plan, rule=query.policy.rule, learning=learning, shedding=_shedding(query.policy))
+        drop = at.UNBIASED if query.sample == "unbiased" else query.sample or 0.0
+        plan = replace(plan, rule=query.policy.rule, learning=learning, shedding=_shedding(query.policy), drop=drop)
     portions = memory.portions(query.names) or (1.0,)
     if memory.rows is not None:
         return _row_budget(plan, memory.rows, portions)

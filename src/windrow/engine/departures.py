@@ -1,6 +1,7 @@
 """Departures: the rows that were lost, with why and when, so that what they would have matched can be found later.
 
     shed        left memory, or was never admitted, because memory was full
+    sampled     was left out by the sampler in front of memory: probed, never stored, shed in all else
     late        came behind the watermark and was not processed
     disordered  was processed, but at a time that the clock had already passed. Nothing is lost with it; whoever
                 asks later which shed rows it met needs to know
@@ -17,7 +18,7 @@ import pyarrow as pa
 from windrow.engine.prepare import Packed, Rows
 from windrow.kernels import layout as at
 
-Why = Literal["shed", "late", "disordered"]
+Why = Literal["shed", "sampled", "late", "disordered"]
 WHY, CLOCK, SEQ = "windrow_why", "windrow_clock", "windrow_seq"
 FIELDS = (pa.field(WHY, pa.string()), pa.field(CLOCK, pa.int64()), pa.field(SEQ, pa.int64()))
 
@@ -43,9 +44,11 @@ class Departures:
 
     def add_shed(self, gone: np.ndarray, payloads: list[pa.Table]) -> None:
         """Rows that a shard has shed, [row, word], and the payloads that their rows point into."""
+        reasons: tuple[tuple[Why, int], ...] = (("shed", at.SHED), ("sampled", at.SAMPLED))
         for stream, payload in enumerate(payloads):
-            mine = gone[gone[:, at.G_STREAM] == stream]
-            self._add(stream, payload, mine[:, at.G_ROW], "shed", mine[:, at.G_CLOCK], mine[:, at.G_SEQ])
+            for why, reason in reasons:
+                mine = gone[(gone[:, at.G_STREAM] == stream) & (gone[:, at.G_WHY] == reason)]
+                self._add(stream, payload, mine[:, at.G_ROW], why, mine[:, at.G_CLOCK], mine[:, at.G_SEQ])
 
     def add_late(self, rows: list[Rows], clock: int, seq: int) -> None:
         """Rows of a push that came too late."""

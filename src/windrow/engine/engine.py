@@ -35,6 +35,8 @@ from windrow.state.payload import Payload
 from windrow.state.shard import Full, Shard
 from windrow.statistics import Oracle
 
+_COUNTERS = (("expired", at.EXPIRED), ("shed", at.SHED), ("sampled", at.SAMPLED), ("resident_rows", at.ROWS))
+
 
 class Engine:
     """Joins the streams of a query, batch by batch, inside its memory.
@@ -116,26 +118,14 @@ class Engine:
 
         A watermark says that no row before it will come, in this push or later: rows that do are late.
         """
-        self._check(batches)
-        first = self._binding is None
-        try:
-            if first:
-                self._bind({name: as_table(data, name).schema for name, data in batches.items() if data is not None})
-            binding, shard = self._bound()
-            inputs = tables(binding, batches)
-            mark = int(shard.words[at.WATERMARK])
-            if watermark is not None:
-                mark = max(mark, ticks_of(watermark, binding.domain, "push: watermark"))
-            rows = [rows_of(binding, s, t, mark, int(self._arrived[s, 0])) for s, t in enumerate(inputs)]
-        except Exception:
-            if first:  # a push that is refused has not happened: it does not fix the schemas either
-                self._binding = self._shard = None
-            raise
+        binding, rows = self.prepared(batches, watermark)
+        shard = self.bound()[1]
         packed = Packed(binding, rows, [payload.rows for payload in self._payloads])
         payloads = [p.table(r.table.select(p.schema.names)) for p, r in zip(self._payloads, rows, strict=True)]
         self._interrupted = True
         if watermark is not None:
-            self._raise_watermark(mark)
+            given = ticks_of(watermark, binding.domain, "push: watermark")
+            self._raise_watermark(max(int(shard.words[at.WATERMARK]), given))
         clock, seq = int(shard.words[at.CLOCK]), int(shard.words[at.SEQ])
         found = self._run(binding, shard, packed, payloads)
         self._note_departures(rows, packed, payloads, clock, seq)
@@ -146,8 +136,28 @@ class Engine:
         self._interrupted = False
         return None if self.count_only else found
 
+    def prepared(
+        self, batches: Mapping[str, Any], watermark: dt.datetime | int | None = None
+    ) -> tuple[Binding, list[Rows]]:
+        """The binding, which a first push brings, and the rows of a push; a push that is refused changes nothing."""
+        self._check(batches)
+        first = self._binding is None
+        try:
+            if first:
+                self._bind({name: as_table(data, name).schema for name, data in batches.items() if data is not None})
+            binding, shard = self.bound()
+            inputs = tables(binding, batches)
+            mark = int(shard.words[at.WATERMARK])
+            if watermark is not None:
+                mark = max(mark, ticks_of(watermark, binding.domain, "push: watermark"))
+            return binding, [rows_of(binding, s, t, mark, int(self._arrived[s, 0])) for s, t in enumerate(inputs)]
+        except Exception:
+            if first:  # it does not fix the schemas either
+                self._binding = self._shard = None
+            raise
+
     def _raise_watermark(self, mark: int) -> None:
-        self._bound()[1].raise_watermark(mark)
+        self.bound()[1].raise_watermark(mark)
         if self._tracker is not None:
             self._tracker.shard.raise_watermark(mark)
 
@@ -177,7 +187,8 @@ class Engine:
                 known = alternatives(str(name), self.query.names, "streams")
                 raise InputError(f"push: the query has no stream {str(name)[:80]!r}{known}")
 
-    def _bound(self) -> tuple[Binding, Shard]:
+    def bound(self) -> tuple[Binding, Shard]:
+        """The bound query and its shard; there are none before the first push, unless schemas were given."""
         assert self._binding is not None and self._shard is not None
         return self._binding, self._shard
 
@@ -211,7 +222,7 @@ class Engine:
         """Remember who was lost in a push that began when clock and sequence number stood at these."""
         if self._departures is None:
             return
-        shard = self._bound()[1]
+        shard = self.bound()[1]
         self._departures.add_late(rows, clock, seq)
         self._departures.add_shed(shard.gone(), payloads)
         if shard.stream_counter(at.SHED).any():
@@ -226,7 +237,7 @@ class Engine:
         """Store the payload of the rows that have become residents."""
         if self.count_only:
             return
-        binding, residents = self._bound()[0], shard.stream_counter(at.ROWS)
+        binding, residents = self.bound()[0], shard.stream_counter(at.ROWS)
         there = still_there(shard.words, packed.slot, packed.stream, packed.row)
         for s, payload in enumerate(self._payloads):
             mine = np.flatnonzero(there & (packed.stream == s))
@@ -282,7 +293,7 @@ class Engine:
 
     def _shrink(self) -> None:
         """Move into blocks as large as the residents need, where those are several times too large."""
-        binding, shard = self._bound()
+        binding, shard = self.bound()
         if shard.spacious:
             self._shard = saved.shrunk(shard, self._payloads if binding.keeps_payload else [])
             self._shard.words[at.KEEP_GONE] = shard.words[at.KEEP_GONE]
@@ -291,7 +302,7 @@ class Engine:
 
     def _changed(self, binding: Binding) -> Shard:
         """The shard under a changed binding: the same one, or its residents moved where the policy's columns differ."""
-        old, shard = self._bound()
+        old, shard = self.bound()
         if binding.plan.same_shape(old.plan):
             self._tracker = self._tracker_for(binding)
             shard.change(binding.plan)
@@ -304,7 +315,7 @@ class Engine:
 
     def _oracle_for(self, binding: Binding) -> Callable[[Shard], None] | None:
         """What writes the oracle's table into a new shard; None where there is none to write, or it moves along."""
-        old, _ = self._bound()
+        old, _ = self.bound()
         if binding.plan.learning.kind != at.STAT_ORACLE or old.plan.learning.kind == at.STAT_ORACLE:
             return None
         if not self._oracle:
@@ -319,7 +330,7 @@ class Engine:
 
         Without a cap there is none. If rows had been shed before that, recall is not known any more.
         """
-        old, shard = self._bound()
+        old, shard = self.bound()
         if binding.query.memory is None or binding.query.on_full != "shed" or not self._track:
             return None
         if self._tracker is not None:
@@ -338,10 +349,10 @@ class Engine:
         """The counters now."""
         if self._binding is None:
             return Metrics(0, 0, 0, {name: StreamMetrics() for name in self.query.names})
-        _, shard = self._bound()
+        _, shard = self.bound()
         streams = {}
-        columns = {name: shard.stream_counter(w) for name, w in (("expired", at.EXPIRED), ("shed", at.SHED))}
-        columns |= {"resident_rows": shard.stream_counter(at.ROWS), "resident_bytes": shard.stream_bytes()}
+        columns = {name: shard.stream_counter(w) for name, w in _COUNTERS}
+        columns["resident_bytes"] = shard.stream_bytes()
         for s, name in enumerate(self.query.names):
             arrived, late, ignored = (int(n) for n in self._arrived[s])
             counters = {counter: int(values[s]) for counter, values in columns.items()}
@@ -383,7 +394,7 @@ class Engine:
         }
         if self._binding is None:
             return snapshots.write(header, [])
-        binding, shard = self._bound()
+        binding, shard = self.bound()
         header |= {"arrived": self._arrived.tolist(), "false": self._false}
         if self._tracker is not None:
             header["tracker"] = self._tracker.state()

@@ -8,7 +8,8 @@ from typing import Any
 class StreamMetrics:
     """Counters of one stream: arrived = late + ignored + resident_rows + expired + released + shed.
 
-    `resident_bytes` is what its residents are charged: their rows, and their part of the keys that streams share.
+    `sampled` are those of `shed` that the sampler left out; the rest was the policy's choice. `resident_bytes` is what
+    its residents are charged: their rows, and their part of the keys that streams share.
     """
 
     arrived: int = 0
@@ -19,6 +20,7 @@ class StreamMetrics:
     shed: int = 0
     resident_rows: int = 0
     resident_bytes: int = 0
+    sampled: int = 0
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,11 @@ class Metrics:
     def shed(self) -> int:
         """Rows that memory had no room for."""
         return self.total("shed")
+
+    @property
+    def sampled(self) -> int:
+        """Rows of `shed` that the sampler left out."""
+        return self.total("sampled")
 
     @property
     def resident_rows(self) -> int:

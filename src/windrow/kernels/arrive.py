@@ -30,6 +30,7 @@ from windrow.kernels.layout import (
     DIR_SIZE,
     DONE,
     DRAIN,
+    DROP,
     FAIL_WHEN_FULL,
     FREE_COUNT,
     FULL,
@@ -52,8 +53,10 @@ from windrow.kernels.layout import (
     KEY_IDLE,
     KEY_LIVE,
     LAST_ROWS,
+    LEAVING,
     NEAR,
     NONE,
+    PENDING,
     PER_STREAM,
     POOL,
     POOL_SIZE,
@@ -71,8 +74,10 @@ from windrow.kernels.layout import (
     RANK,
     REACH,
     ROW,
+    SAMPLED,
     SCORE_OFF,
     SEQ,
+    SHED,
     SINCE,
     SLOT_CAP,
     STREAM_BITS,
@@ -88,6 +93,7 @@ from windrow.kernels.ordered import used_at
 from windrow.kernels.retain import (
     admit,
     any_over,
+    drop,
     ending,
     expire,
     expire_all,
@@ -99,6 +105,7 @@ from windrow.kernels.retain import (
     turn_away,
     unused,
 )
+from windrow.kernels.sampler import sampled_out
 from windrow.kernels.score import clock, expiry, group_score, ranked, stream_of, touch_all, touch_group
 
 
@@ -155,8 +162,10 @@ def enter(m: Memory, r: Any, start: int, end: int) -> int:
 
 
 @inline
-def leave(m: Memory) -> int:
+def leave(m: Memory, r: Any, start: int, end: int) -> int:
     """End a group: shed what does not fit, or say FULL."""
+    if m.w[PENDING] > 0:
+        put_out(m.w, r, start, end)
     if m.w[FAIL_WHEN_FULL] and any_over(m):
         return FULL
     shed(m)
@@ -278,7 +287,7 @@ def met_later(m: Memory, r: Any, k: int, end: int) -> bool:
 @inline
 def hopeless(m: Memory, slot: int) -> bool:
     """Whether a row that has been probed would be the first to be shed, so that admitting it is wasted work."""
-    if m.by_row or not ranked(m) or m.rule == GREEDY_DUAL:
+    if m.by_row or not ranked(m) or m.rule == GREEDY_DUAL or m.w[PENDING] > 0:  # who is left out will make room
         return False
     stream, key = stream_of(m, slot), key_of(m, slot, 0)
     if m.w[key_at(m, 0, key) + PER_STREAM * stream + COUNT] > 0:
@@ -304,15 +313,35 @@ def hopeless(m: Memory, slot: int) -> bool:
 def settle_row(m: Memory, r: Any, at: int, slot: int, alone: bool) -> None:
     """Admit a probed row, or turn it away: too large, or the first to be shed and not met again before."""
     if r[at + R_LIVE] == PROBE_ONLY:
-        let_go(m.w, slot, False)
+        let_go(m.w, slot, NONE)
         r[at + R_SLOT] = NONE
         return
+    out = m.x[DROP] != 0.0 and sampled_out(m.w, slot)
     # where nothing may be shed, whatever does not fit is admitted too: `leave` then finds the pool above its cap
-    if m.w[FAIL_WHEN_FULL] == 0 and (too_large(m, slot) or (alone and hopeless(m, slot))):
-        turn_away(m.w, slot)
+    if m.w[FAIL_WHEN_FULL] == 0 and (too_large(m, slot) or (alone and (out or hopeless(m, slot)))):
+        turn_away(m.w, slot, SAMPLED if out else SHED)
         r[at + R_SLOT] = NONE
         return
     if m.rule == GREEDY_DUAL:
         m.x[slot_at(m, slot) + m.w[SCORE_OFF]] = first_credit(m.w, slot)
     admit(m, slot)
     r[at + R_SLOT] = slot
+    if out:
+        r[at + R_SLOT] = LEAVING - slot
+        m.w[PENDING] += 1
+
+
+@inner
+def put_out(words: Any, r: Any, start: int, end: int) -> None:
+    """Drop the rows of a group that the sampler has left out, and that stayed only to meet the rest of the group."""
+    m = memory_of(words)
+    size = row_words(m)
+    m.w[PENDING] = 0
+    for k in range(start, end):
+        at = k * size
+        if r[at + R_LIVE] != 0 and r[at + R_SLOT] <= LEAVING:
+            slot = LEAVING - r[at + R_SLOT]
+            r[at + R_SLOT] = NONE
+            # a window in rows may have let it expire meanwhile, and another row may have its slot
+            if m.w[slot_at(m, slot) + ROW] == r[at + R_ROW] and stream_of(m, slot) == r[at + R_STREAM]:
+                drop(m, slot, SAMPLED)

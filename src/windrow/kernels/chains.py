@@ -14,6 +14,7 @@ from typing import Any
 
 from windrow.kernels.jit import inline, inner
 from windrow.kernels.layout import (
+    ARRIVED,
     CLOCK,
     COUNT,
     FREE,
@@ -86,9 +87,10 @@ def free_slot(m: Memory, slot: int) -> None:
 
 
 @inline
-def set_aside(m: Memory, slot: int) -> None:
+def set_aside(m: Memory, slot: int, why: int) -> None:
     """Keep the slot of a row that was shed until its owner has asked for it: in order of departure, with the moment."""
     at = slot_at(m, slot)
+    m.w[at + ARRIVED] = why
     m.w[at + TIME] = m.w[CLOCK]
     m.w[at + NEWER] = m.w[SEQ]
     m.w[at + OLDER] = m.w[GONE]

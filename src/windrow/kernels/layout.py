@@ -39,8 +39,9 @@ WEIGHT, VALUE = (next(_next) for _ in range(2))  # floats
 MARKED, TRIAL, TRIAL_LEFT, TRIAL_START, TRIAL_SPAN, INITIAL = (next(_next) for _ in range(6))  # credits, see credit.py
 # switches
 RULE, BY_ROW, STATISTIC, KEEP_IDLE, EMIT, FAIL_WHEN_FULL, HAS_VALUE, VALUE_SUM = (next(_next) for _ in range(8))
-SEED, KEY_BYTES, IDLE_LIMIT, DRIFTING, KEEP_GONE, CREDIT_START, CREDIT_GAIN = (next(_next) for _ in range(7))
-GROWTH, SAMPLE_SHARE, SAMPLE_WEIGHT, CREDIT_SHARE, AGE_LIMIT = (next(_next) for _ in range(5))  # floats
+SEED, KEY_BYTES, IDLE_LIMIT, DRIFTING, KEEP_GONE, LEARNED_AHEAD, PENDING = (next(_next) for _ in range(7))
+CREDIT_START, CREDIT_GAIN = (next(_next) for _ in range(2))
+GROWTH, SAMPLE_SHARE, SAMPLE_WEIGHT, DROP, CREDIT_SHARE, AGE_LIMIT = (next(_next) for _ in range(6))  # floats
 # sizes
 STREAMS, POOLS, DIRS, LINKS, VALS, PREDS, INDEXES, HISTS, SKETCH_DEPTH, SKETCH_WIDTH, ORACLE_ROWS = (
     next(_next) for _ in range(11)
@@ -58,9 +59,9 @@ HEAD_SIZE = next(_next)
 
 # a stream's line: counters, then its window and pool
 (
-    EXPIRED, SHED, ROWS, BYTES, OLDEST, NEWEST, HINT, LAST_TIME, RANK,
+    EXPIRED, SHED, SAMPLED, ROWS, BYTES, OLDEST, NEWEST, HINT, LAST_TIME, RANK, SEEN, SEEN_FIRST, SEEN_LAST,
     REACH, SINCE, NEAR, LAST_ROWS, LATENESS, PATIENCE, POOL, OFFSET, STREAM_SIZE,
-) = range(18)  # fmt: skip
+) = range(22)  # fmt: skip
 # a pool's line
 USED_ROWS, USED_BYTES, CAP_ROWS, CAP_BYTES, WIDTH, POOL_SIZE = range(6)
 # a directory's line
@@ -113,13 +114,15 @@ LIFE_BINS = 128
 R_TICK, R_TIME, R_STREAM, R_LIVE, R_ROW, R_COST, R_GAIN, R_SLOT, R_CODES = range(9)
 
 PROBE_ONLY = 2  # in R_LIVE: the row probes but is not stored
+LEAVING = -2  # R_SLOT at or below: the row is stored (in slot LEAVING - R_SLOT) until its group ends
+UNBIASED = -1.0  # in DROP: the share is found from what is seen
 
 # statistics
 STAT_NONE, STAT_ORACLE, STAT_RUNNING, STAT_SKETCH = range(4)
 # what a driver says when it comes back
 DONE, GROW_SLOTS, GROW_KEYS, GROW_BLOCKS, PRUNE, FULL, PAUSE, DRAIN = range(8)
-# what is known of a row that was shed
-G_STREAM, G_ROW, G_SEQ, G_CLOCK, GONE_SIZE = range(5)
+# what is known of a row that was shed; why is SHED or SAMPLED
+G_STREAM, G_ROW, G_SEQ, G_CLOCK, G_WHY, GONE_SIZE = range(6)
 
 GROUP_LIMIT = 4096  # rows of one instant that arrive together, at most
 OUT_PAUSE = 1 << 20  # matches after which a driver comes back

@@ -43,6 +43,7 @@ from windrow.kernels.layout import (
     GREEDY_DUAL,
     HASH,
     INDEX_STRIDE,
+    LEARNED_AHEAD,
     LINK_OLDER,
     MARKED,
     MATCHED,
@@ -374,11 +375,12 @@ def drive_many(block: Any, batch: Any, out: Any) -> tuple[int, Any, int]:
                 pay(m, slot, key_of(m, slot, 0), 1 - stream_of(m, slot), found)
             if tunes(m):
                 next_trial(m.w)
-            learn(m, r, rx, at, slot)
+            if m.w[LEARNED_AHEAD] == 0:
+                learn(m, r, rx, at, slot)
             settle_row(m, r, at, slot, False)
+        status = leave(m, r, i, end)
         i = end
         m.w[CURSOR] = i
-        status = leave(m)
         if status != DONE:
             break
         if sent >= OUT_PAUSE and i < rows:

@@ -36,6 +36,7 @@ from windrow.kernels.layout import (
     GAIN_ONE,
     GREEDY_DUAL,
     HIGH,
+    LEARNED_AHEAD,
     LINK_OLDER,
     MARKED,
     MATCHED,
@@ -155,7 +156,8 @@ def probe_pair(m: Memory, r: Any, rx: Any, at: int, trusted: bool, alone: bool, 
         next_trial(m.w)
     if not sampling(m):
         m.w[MATCHED] += found
-    learn(m, r, rx, at, slot)
+    if m.w[LEARNED_AHEAD] == 0:
+        learn(m, r, rx, at, slot)
     settle_row(m, r, at, slot, alone)
     return found
 
@@ -192,9 +194,9 @@ def drive_pair(block: Any, batch: Any, out: Any) -> tuple[int, Any, int]:
             found = probe_pair(m, r, rx, at, trusted, not met_later(m, r, k, end), out, sent)
             if emits:
                 sent += found
+        status = leave(m, r, i, end)
         i = end
         m.w[CURSOR] = i
-        status = leave(m)
         if status != DONE:
             break
         if sent >= OUT_PAUSE and i < rows:

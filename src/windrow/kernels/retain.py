@@ -69,6 +69,7 @@ from windrow.kernels.layout import (
     RANK,
     REACH,
     ROWS,
+    SAMPLED,
     SCORE_OFF,
     SEED,
     SHED,
@@ -227,16 +228,18 @@ def unlink_keys(m: Memory, slot: int, stream: int) -> int:
 
 @inline
 def count_departure(m: Memory, stream: int, reason: int) -> None:
-    """Count a row that leaves, or is never admitted; `reason` is EXPIRED or SHED."""
+    """Count a row that leaves, or is never admitted; `reason` is EXPIRED, SHED or SAMPLED, which is shed too."""
     m.w[stream_at(m, stream) + reason] += 1
+    if reason == SAMPLED:
+        m.w[stream_at(m, stream) + SHED] += 1
 
 
 @inline
 def drop(m: Memory, slot: int, reason: int) -> None:
-    """Take a resident out of every structure; `reason` is EXPIRED or SHED."""
+    """Take a resident out of every structure; `reason` is EXPIRED, SHED or SAMPLED."""
     stream = stream_of(m, slot)
     count_departure(m, stream, reason)
-    if m.rule == LIFE_EXPECTED:
+    if m.rule == LIFE_EXPECTED and reason != SAMPLED:
         score = m.x[slot_at(m, slot) + m.w[SCORE_OFF]] if m.by_row else group_score(m, key_of(m, slot, 0), stream)
         life_learn(m.w, stream, score / m.x[WEIGHT], held(m, slot))
     elif m.rule == GREEDY_DUAL:
@@ -253,33 +256,33 @@ def drop(m: Memory, slot: int, reason: int) -> None:
     charge(m, stream, -1, -(m.w[slot_at(m, slot) + COST] >> STREAM_BITS), -closed * m.w[KEY_BYTES])
     if m.rule == RAND:
         dense_remove(m, m.w[stream_at(m, stream) + POOL], slot)
-    if reason == SHED and m.w[KEEP_GONE]:
-        set_aside(m, slot)
+    if reason != EXPIRED and m.w[KEEP_GONE]:
+        set_aside(m, slot, reason)
     else:
         free_slot(m, slot)
 
 
 @inner
-def let_go(words: Any, slot: int, is_shed: bool) -> None:
-    """Forget a row that was probed but never admitted."""
+def let_go(words: Any, slot: int, reason: int) -> None:
+    """Forget a row that was probed but never admitted; `reason` is SHED, SAMPLED or NONE if it is no loss."""
     m = memory_of(words)
     stream = stream_of(m, slot)
     for link in range(m.links):
         d = m.w[m.classes_at + stream * m.links + link]
         if d >= 0:
             close_key(m, d, key_of(m, slot, link))
-    if is_shed and m.w[KEEP_GONE]:
-        set_aside(m, slot)
+    if reason != NONE and m.w[KEEP_GONE]:
+        set_aside(m, slot, reason)
     else:
         free_slot(m, slot)
 
 
 @inner
-def turn_away(words: Any, slot: int) -> None:
-    """Shed a row that was probed but never admitted."""
+def turn_away(words: Any, slot: int, reason: int) -> None:
+    """Shed a row that was probed but never admitted; `reason` is SHED or SAMPLED."""
     m = memory_of(words)
-    count_departure(m, stream_of(m, slot), SHED)
-    let_go(m.w, slot, True)
+    count_departure(m, stream_of(m, slot), reason)
+    let_go(m.w, slot, reason)
 
 
 @inline

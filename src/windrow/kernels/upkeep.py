@@ -26,6 +26,7 @@ from windrow.kernels.layout import (
     G_ROW,
     G_SEQ,
     G_STREAM,
+    G_WHY,
     GAIN_OFF,
     GIVEN,
     GONE,
@@ -50,7 +51,11 @@ from windrow.kernels.layout import (
     RANDOM,
     RANK,
     ROW,
+    SAMPLED,
     SCORE_OFF,
+    SEEN,
+    SEEN_FIRST,
+    SEEN_LAST,
     SEQ,
     SHED,
     STREAM_BITS,
@@ -176,7 +181,7 @@ def drain(block: Any) -> Any:
         slot = m.w[GONE]
         at = slot_at(m, slot)
         gone[k, G_STREAM], gone[k, G_ROW] = m.w[at + COST] & STREAM_MASK, m.w[at + ROW]
-        gone[k, G_SEQ], gone[k, G_CLOCK] = m.w[at + NEWER], m.w[at + TIME]
+        gone[k, G_SEQ], gone[k, G_CLOCK], gone[k, G_WHY] = m.w[at + NEWER], m.w[at + TIME], m.w[at + ARRIVED]
         m.w[GONE] = m.w[at + OLDER]
         free_slot(m, slot)
     m.w[GONE_COUNT] = 0
@@ -199,7 +204,7 @@ def move_residents(old: Any, new: Any, extra_cost: int, learned: bool) -> Any:
         for word in (TRIAL, TRIAL_LEFT, TRIAL_START, TRIAL_SPAN, INITIAL):
             b.w[word] = a.w[word]
     for stream in range(a.streams):
-        for word in (EXPIRED, SHED, LAST_TIME, RANK):
+        for word in (EXPIRED, SHED, SAMPLED, LAST_TIME, RANK, SEEN, SEEN_FIRST, SEEN_LAST):
             b.w[stream_at(b, stream) + word] = a.w[stream_at(a, stream) + word]
         slot = a.w[stream_at(a, stream) + OLDEST]
         while slot >= 0:

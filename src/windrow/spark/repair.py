@@ -85,6 +85,10 @@ class _Repair:
     def _why(self, name: str, why: str) -> Any:
         return self.lost[name].where(f"{WHY} = '{why}'")
 
+    def _shed(self, name: str) -> Any:
+        """The rows that memory lost, by the policy's choice or by the sampler's."""
+        return self.lost[name].where(f"{WHY} IN ('shed', 'sampled')")
+
     def _plain(self, name: str, why: str) -> Any:
         return self._why(name, why).drop(*FACTS)
 
@@ -98,7 +102,7 @@ class _Repair:
 
     def _after_the_clock(self, shed: str, other: str) -> Any:
         pairs = self._joined(
-            {shed: self._why(shed, "shed"), other: self._in_time(other)},
+            {shed: self._shed(shed), other: self._in_time(other)},
             {"windrow_gone": f"{shed}.{CLOCK}", "windrow_time": f"{other}.{self._time(other)}"},
         )
         return self._kept(pairs.where(f"{self._ticks(other)} > windrow_gone"))
@@ -106,7 +110,7 @@ class _Repair:
     def _disordered(self, shed: str, other: str) -> Any:
         facts = {"windrow_gone": CLOCK, "windrow_left": SEQ, "windrow_here": SHARD}
         pairs = self._joined(
-            {shed: self._why(shed, "shed"), other: self._why(other, "disordered")},
+            {shed: self._shed(shed), other: self._why(other, "disordered")},
             {
                 **{name: f"{shed}.{fact}" for name, fact in facts.items()},
                 "windrow_time": f"{other}.{self._time(other)}",

@@ -27,6 +27,7 @@ def check(query: Query) -> None:
     _check_split(query)
     _check_times(query)
     _check_row_windows(query)
+    _check_sample(query)
 
 
 def check_probe_order(order: Mapping[str, tuple[str, ...]], names: tuple[str, ...]) -> None:
@@ -101,4 +102,17 @@ def _check_row_windows(query: Query) -> None:
         if stream.window.kind == "rows" and late and query.order == "time":
             raise SpecError(
                 f"stream {stream.name!r}: a window in rows needs an order: set order='arrival' or lateness=0"
+            )
+
+
+def _check_sample(query: Query) -> None:
+    if query.sample is None:
+        return
+    if query.on_full == "fail":
+        raise SpecError("sample leaves rows out and on_full='fail' allows no loss: drop one of them")
+    for stream in query.streams:
+        if query.sample == "unbiased" and stream.window.kind not in ("time", "rows"):
+            raise SpecError(
+                f"sample='unbiased' keeps as many rows as expire, but the window of {stream.name!r} "
+                f"({stream.window}) has no end: give a window in time or rows, or a probability"
             )

@@ -37,6 +37,7 @@ def pair_query(
     order: Literal["time", "arrival"] = "time",
     patience: DurationLike | None = None,
     seed: int = 0,
+    sample: float | Literal["unbiased"] | None = None,
 ) -> Query:
     """The join of the streams "left" and "right"; `time`, `within` and `lateness` may differ per side.
 
@@ -57,6 +58,7 @@ def pair_query(
         order=order,
         patience=patience,
         seed=seed,
+        sample=sample,
     )
 
 

@@ -13,7 +13,7 @@ from typing import Any, Literal, Self
 from windrow import policies
 from windrow.errors import SpecError, alternatives
 from windrow.policies import Policy
-from windrow.record import VERSION, Record, listed, one_of, whole
+from windrow.record import VERSION, Record, listed, number, one_of, whole
 from windrow.spec import checks
 from windrow.spec.durations import Duration, DurationLike, parse_duration
 from windrow.spec.memory import Memory
@@ -49,6 +49,8 @@ class Query(Record):
         order: take the rows of a batch in order of event "time", or of "arrival".
         patience: how far ahead in event time a stream may run before a silent one is no longer waited for;
             None waits for ever.
+        sample: leave rows out in front of memory: probed, but never stored. The probability of it, or "unbiased" for
+            as much as lets rows stay until they expire; only where memory is capped, like the policy.
         probe_order: for every stream, the other streams in the order in which its rows visit them; None
             lets the engine choose.
         seed: where the random choices start.
@@ -65,6 +67,7 @@ class Query(Record):
     patience: Duration | None
     probe_order: ProbeOrder | None
     seed: int
+    sample: float | Literal["unbiased"] | None
 
     def __init__(
         self,
@@ -80,6 +83,7 @@ class Query(Record):
         patience: DurationLike | None = None,
         probe_order: Mapping[str, Iterable[str]] | ProbeOrder | None = None,
         seed: int = 0,
+        sample: float | Literal["unbiased"] | None = None,
     ) -> None:
         parts = _streams(streams)
         names = tuple(stream.name for stream in parts)
@@ -95,6 +99,7 @@ class Query(Record):
             patience=None if patience is None else parse_duration(patience, "patience"),
             probe_order=_probe_order(probe_order, names),
             seed=whole(seed, "seed"),
+            sample=_sample(sample),
         )
         checks.check(self)
 
@@ -152,6 +157,8 @@ class Query(Record):
         """
         data: dict[str, Any] = {"version": VERSION, **self.to_dict()}
         del data["memory"]
+        if self.sample is None:  # queries of before there were samplers keep their fingerprint
+            del data["sample"]
         for stream in data["streams"]:
             del stream["window"]["size"], stream["window"]["since"]
         text = json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
@@ -193,6 +200,20 @@ def _expanded(entry: object, names: tuple[str, ...]) -> list[Predicate]:
             f"or Equal({entry!r}, 'other.column')"
         )
     return [Equal(f"{a}.{entry}", f"{b}.{entry}") for a, b in pairwise(names)]
+
+
+def _sample(value: Any) -> float | Literal["unbiased"] | None:
+    """A drop probability, or how it is found."""
+    if isinstance(value, str):
+        if value != "unbiased":
+            raise SpecError(f"sample must be a probability or 'unbiased', got {value!r}")
+        return "unbiased"
+    if value is None:
+        return None
+    share = float(number(value, "sample"))
+    if share >= 1.0:
+        raise SpecError(f"sample is the probability that a row is not stored, so it must be below 1, got {value!r}")
+    return share or None  # a sampler that leaves nothing out is none
 
 
 def _words(value: Any) -> tuple[str, ...]:

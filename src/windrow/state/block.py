@@ -137,7 +137,7 @@ def start(plan: Plan, route: Route, emit: bool, capacity: Capacity | None = None
         words[word] = switch
     lines = view(words, at.STREAMS_AT, plan.streams, at.STREAM_SIZE)
     lines[:, [at.OLDEST, at.NEWEST, at.HINT]] = NONE
-    lines[:, at.LAST_TIME] = LOW
+    lines[:, [at.LAST_TIME, at.SEEN_FIRST, at.SEEN_LAST]] = LOW
     write_windows(words, plan)
     view(words, at.DIRS_AT, plan.directories, at.DIR_SIZE)[:, at.KEY_FREE] = NONE
     view(words, at.CLASSES_AT, plan.streams, plan.links)[:] = plan.classes
@@ -199,6 +199,7 @@ def write_windows(words: np.ndarray, plan: Plan) -> None:
         lines[stream, at.OFFSET] = pools[pool, at.WIDTH]
         pools[pool, at.WIDTH] += 1
     words[at.IDLE_LIMIT] = plan.idle_limit
+    words.view(np.float64)[at.DROP] = plan.drop
 
 
 def write_numbers(words: np.ndarray, plan: Plan) -> None:

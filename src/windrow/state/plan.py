@@ -60,6 +60,7 @@ class Plan:
     seed: int = 0
     idle_limit: int = HIGH
     probe_order: tuple[tuple[int, ...], ...] | None = None
+    drop: float = 0.0  # probability that a row is not stored, or UNBIASED
 
     @property
     def streams(self) -> int:
@@ -234,5 +235,6 @@ class Plan:
             cap_bytes=(HIGH,),
             rule=at.FIFO,
             learning=Learning(),
+            drop=0.0,
             fail_when_full=False,
         )

@@ -93,7 +93,7 @@ class _Building:
         view(words, at.STREAMS_AT, self.plan.streams, at.STREAM_SIZE)[:, LINE] = lines
         clocks = [words[at.CLOCK], words[at.WATERMARK], *lines[:, LINE.index(at.LAST_TIME)]]
         _check(all(at.LOW <= clock <= at.HIGH for clock in clocks) and words[at.SEQ] >= 0, "head")
-        counters = [k for k, word in enumerate(LINE) if word in (at.EXPIRED, at.SHED, at.RANK)]
+        counters = [k for k, word in enumerate(LINE) if word in (at.EXPIRED, at.SHED, at.SAMPLED, at.RANK)]
         _check(bool((lines[:, counters] >= 0).all()), "lines")
         _check(0 <= words[at.INITIAL] < at.TRIALS and 0 <= words[at.TRIAL] < tuner.ROUNDS * tuner.ROUND, "head")
         floats = words.view(np.float64)

@@ -56,7 +56,7 @@ class Shard:
                 return
             if status == at.FULL:
                 raise Full
-            self._make_room(status, len(batch) // self.row_words)
+            self.make_room(status, len(batch) // self.row_words)
 
     @property
     def row_words(self) -> int:
@@ -68,7 +68,7 @@ class Shard:
         """What the block can hold now."""
         return Capacity(*(int(self.words[k]) for k in (at.SLOT_CAP, at.KEY_CAP, at.BLOCK_CAP)))
 
-    def _make_room(self, status: int, rows: int) -> None:
+    def make_room(self, status: int, rows: int) -> None:
         """Do what a driver asked for."""
         more = min(rows, at.GROUP_LIMIT)
         now = self.capacity

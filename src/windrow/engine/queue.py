@@ -1,0 +1,393 @@
+"""Queue: what stands ahead of an engine that is slower than its streams (the papers' slow CPU).
+
+    arrive -> waiting (at most `capacity` rows) -> served -> engine: probe, retain, emit
+                 |
+                 +-> shed in the queue: never probed, never seen by the engine
+
+Time is simulated: it is the streams' event time, in which rows arrive, and the engine takes `service` rows per `per` of
+it. Rows are served in order of arrival; the form says whom an overflowing queue sheds. Accounting, per stream:
+
+    arrived = waiting + shed_in_queue + the engine's arrived
+            = waiting + shed_in_queue + late + ignored + resident_rows + expired + released + shed
+
+Served rows are handed to the engine in rounds of `refresh` rows, cut between instants; decisions in the queue see
+memory as the last round left it. So they depend neither on where between instants input is cut into pushes nor on
+snapshots.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+
+from windrow.engine import emit
+from windrow.engine.bind import Binding
+from windrow.engine.engine import Engine
+from windrow.engine.metrics import Metrics
+from windrow.engine.prepare import Packed, Rows
+from windrow.errors import SnapshotError, SpecError
+from windrow.kernels import layout as at
+from windrow.kernels import queue as kernel
+from windrow.kernels.rows import pack
+from windrow.record import number, one_of, whole
+from windrow.spec.durations import DurationLike, parse_duration
+from windrow.state import snapshot as snapshots
+from windrow.state.coding import duration_in_units
+
+Form = Literal["fifo", "tail", "rand", "modular", "integrated"]
+FORMS: dict[str, int] = {
+    "fifo": kernel.OLDEST_FIRST,
+    "tail": kernel.NEWEST_FIRST,
+    "rand": kernel.AT_RANDOM,
+    "modular": kernel.MODULAR,
+    "integrated": kernel.INTEGRATED,
+}
+BLIND_ROUND = 1 << 16  # rows of a round where decisions do not look at memory
+LEAST_ROUND = 256
+
+
+@dataclass(frozen=True)
+class QueueMetrics:
+    """Counters of a queue, by stream where they are mappings; `engine` are those of what was served.
+
+    `engine.recall` compares with the exact join of the rows that the engine was given, not of all that arrived.
+    """
+
+    arrived: dict[str, int]
+    waiting: dict[str, int]
+    shed_in_queue: dict[str, int]
+    engine: Metrics
+    peak_waiting: int = 0
+    cuts: int = 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain data."""
+        return {**asdict(self), "engine": self.engine.to_dict()}
+
+
+@dataclass
+class _Held:
+    """Rows that wait, or were served and not yet handed over: records, what became of each, and their columns."""
+
+    records: np.ndarray
+    state: np.ndarray
+    tables: list[pa.Table] = field(default_factory=list)
+    handed: int = 0  # rows before it are dealt with
+
+
+class Queue:
+    """An engine behind a bounded queue.
+
+    Parameters:
+        engine: who is served; all rows must come through the queue.
+        service: rows that the engine takes per `per` of event time; None for only what `serve` asks for.
+        capacity: rows that may wait.
+        form: whom an overflowing queue sheds. Blind to values: "fifo" the oldest, "tail" the newest, "rand" any.
+            "modular": whose keys have the fewest residents on the other side: a histogram is all it knows of memory.
+            "integrated": queue and memory decide together. Waiting rows count as partners, too; among equals the
+            engine's statistics decide; and these see every row as it arrives, so that memory knows who is waiting.
+        per: the unit of time of `service`.
+        threshold: the queue sheds nothing before an instant ends with more rows waiting than this, and is then cut
+            by an eighth; what lies between it and the capacity is for the rows of one instant. None for the capacity.
+        refresh: rows of a round; None for the capacity.
+
+    >>> import windrow as wr
+    >>> sides = [wr.Stream("left", "ts", 10), wr.Stream("right", "ts", 10)]
+    >>> queue = Queue(wr.Engine(wr.Query(streams=sides, on="k")), service=1, capacity=2, form="tail")
+    >>> rows = pa.table({"k": [1, 1, 1], "ts": [0, 1, 2]})
+    >>> found = pa.concat_tables([queue.push({"left": rows, "right": rows}), queue.flush()])
+    >>> found.num_rows, queue.metrics.shed_in_queue
+    (3, {'left': 0, 'right': 2})
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        *,
+        service: float | None = None,
+        capacity: int,
+        form: Form = "modular",
+        per: DurationLike = 1,
+        threshold: int | None = None,
+        refresh: int | None = None,
+    ) -> None:
+        _check_query(engine)
+        self.engine = engine
+        self.service = None if service is None else _rate(service)
+        self.capacity = whole(capacity, "capacity", least=1, most=1 << 40)
+        self.form = one_of(form, tuple(FORMS), "form")
+        self.per = parse_duration(per, "per")
+        if self.per.amount == 0:
+            raise SpecError("per must be longer than nothing: rows are served per so much time")
+        self.threshold = self.capacity if threshold is None else whole(threshold, "threshold", 1, self.capacity)
+        self._blind = FORMS[self.form] < kernel.MODULAR
+        usual = BLIND_ROUND if self._blind else max(self.capacity, LEAST_ROUND)
+        self.refresh = usual if refresh is None else whole(refresh, "refresh", least=1)
+        names = engine.query.names
+        self._arrived = dict.fromkeys(names, 0)
+        self._shed = np.zeros(len(names), np.int64)
+        self._q = np.zeros(kernel.Q_SIZE, np.int64)
+        self._f = np.zeros(kernel.F_SIZE, np.float64)
+        self._q[kernel.NOW] = self._q[kernel.LAST] = at.LOW
+        self._line = np.zeros(2 * (self.capacity + 1), np.int64)
+        self._held: _Held | None = None
+
+    # -- rows in, matches out --------------------------------------------------------------------------------------
+
+    def push(self, batches: Mapping[str, Any]) -> pa.Table | None:
+        """Let rows arrive, in order of event time; the matches of rounds that are over (None when only counting)."""
+        binding, rows = self.engine.prepared(batches)
+        held = self._begun(binding)
+        packed = Packed(binding, rows, [table.num_rows for table in held.tables])
+        found = self._pass_by(binding, rows)
+        self._take(held, rows, packed)
+        waiting = self._waiting(binding, held)
+        while (status := kernel.run_queue(self.engine.bound()[1].words, waiting)) != at.DONE:
+            if status == kernel.ROUND:
+                found.append(self._hand(held))
+            else:
+                self.engine.bound()[1].make_room(status, 1)
+        if self._blind:  # nothing depends on when memory learns of it
+            found.append(self._hand(held, whole_instants=True))
+        self._tidy(held)
+        return self._together(found)
+
+    def serve(self, rows: int) -> pa.Table | None:
+        """Let the engine take so many waiting rows now, beside what the simulated clock gives it; their matches."""
+        whole(rows, "rows")
+        return self._serve(float(rows))
+
+    def flush(self) -> pa.Table | None:
+        """Let the engine take all waiting rows: the streams have ended; their matches."""
+        return self._serve(float("inf"))
+
+    def _serve(self, rows: float) -> pa.Table | None:
+        if self._held is None:
+            return None
+        binding, shard = self.engine.bound()
+        kernel.serve_some(shard.words, self._waiting(binding, self._held), rows)
+        found = [self._hand(self._held)]
+        self._tidy(self._held)
+        return self._together(found)
+
+    def _begun(self, binding: Binding) -> _Held:
+        """What is held; the first push begins it."""
+        if self._held is None:
+            words = np.zeros(0, np.int64)
+            self._held = _Held(words, words.copy(), [binding.schemas[n].empty_table() for n in binding.query.names])
+        if self.service is not None:
+            unit = duration_in_units(self.per.amount, self.per.unit, binding.domain, "per")
+            self._f[kernel.SERVICE] = self.service / float(unit)
+        if not self._blind and binding.plan.directories == 0:
+            raise SpecError(f"form {self.form!r} compares keys, and the query has no equality: use 'fifo' or 'rand'")
+        return self._held
+
+    def _pass_by(self, binding: Binding, rows: list[Rows]) -> list[pa.Table | None]:
+        """Rows that are late or have no time do not wait: the engine only counts them."""
+        lost = {
+            name: r.table.filter(pa.array(~r.counted))
+            for name, r in zip(binding.query.names, rows, strict=True)
+            if not r.counted.all()
+        }
+        for name, table in lost.items():
+            self._arrived[name] += table.num_rows
+        return [self.engine.push(lost)] if lost else []
+
+    def _take(self, held: _Held, rows: list[Rows], packed: Packed) -> None:
+        """Add the records of arriving rows behind those that are held."""
+        new = np.empty(len(packed.order) * packed.words, np.int64)
+        pack(new, packed.order, packed.tick, packed.head, packed.gain, packed.codes, packed.numbers)
+        tick = new[at.R_TICK :: packed.words]
+        if len(tick):
+            if self._q[kernel.NOW] == at.LOW:
+                self._q[kernel.NOW] = tick[0]  # the clock starts with the first row
+            np.maximum.accumulate(np.maximum(tick, self._q[kernel.NOW]), out=tick)
+        first = sum(self._arrived.values())
+        new[at.R_SLOT :: packed.words] = first + np.arange(len(tick))
+        names = self.engine.query.names
+        for name, count in zip(names, np.bincount(packed.stream, minlength=len(names)).tolist(), strict=True):
+            self._arrived[name] += count
+        self._q[[kernel.NEXT, kernel.LEARNED]] = len(held.state)
+        held.records = np.concatenate([held.records, new])
+        held.state = np.concatenate([held.state, np.full(len(tick), kernel.COMING, np.int64)])
+        both = zip(held.tables, rows, strict=True)
+        held.tables = [pa.concat_tables([mine, r.table]).combine_chunks() for mine, r in both]
+
+    def _waiting(self, binding: Binding, held: _Held) -> kernel.Waiting:
+        """What the kernels work on: limits, key numbers, and how many rows wait under each."""
+        plan = binding.plan
+        names = (kernel.CAPACITY, kernel.THRESHOLD, kernel.REFRESH, kernel.FORM, kernel.Q_SEED)
+        self._q[list(names)] = self.capacity, self.threshold, self.refresh, FORMS[self.form], plan.seed
+        lines = held.records.reshape(-1, at.R_CODES + plan.links + plan.numbers.shape[1])
+        stream = lines[:, at.R_STREAM]
+        ids = np.full((len(lines), plan.links), at.NONE, np.int64)
+        keys = 0
+        if self.form == "integrated":
+            for d in range(plan.directories):
+                mine = np.argwhere(plan.classes == d)
+                picked = [(np.flatnonzero(stream == s), link) for s, link in mine]
+                codes = np.concatenate([lines[where, at.R_CODES + link] for where, link in picked])
+                unique, inverse = np.unique(codes, return_inverse=True)
+                ends = np.cumsum([len(where) for where, _ in picked])[:-1]
+                for (where, link), part in zip(picked, np.split(inverse, ends), strict=True):
+                    ids[where, link] = keys + part
+                keys += len(unique)
+        counts = np.zeros((keys, plan.streams), np.int64)
+        waits = (held.state == kernel.WAITING) & (lines[:, at.R_LIVE] != 0)
+        for link in range(plan.links):
+            some = waits & (ids[:, link] >= 0)
+            np.add.at(counts, (ids[some, link], stream[some]), 1)
+        now = np.flatnonzero(held.state == kernel.WAITING)
+        self._line[: len(now)] = now
+        self._q[[kernel.FRONT, kernel.BACK]] = 0, len(now)
+        return kernel.Waiting(held.records, held.state, ids, counts, self._line, self._q, self._f, self._shed)
+
+    def _hand(self, held: _Held, whole_instants: bool = False) -> pa.Table | None:
+        """Give the engine what was served; of an instant of which a row still waits nothing, if so told."""
+        binding, shard = self.engine.bound()
+        words = at.R_CODES + binding.plan.links + binding.plan.numbers.shape[1]
+        # rows are served in their order: those since the last round lie before the first that waits
+        waits = self._q[kernel.FRONT] < self._q[kernel.BACK]
+        end = int(self._line[self._q[kernel.FRONT]] if waits else self._q[kernel.NEXT])
+        every = held.records.reshape(-1, words)
+        last = end
+        if waits and whole_instants:
+            last = held.handed + int(np.searchsorted(every[held.handed : end, at.R_TICK], every[end, at.R_TICK]))
+        state, lines = held.state[held.handed : last], every[held.handed : last]
+        lines = lines[state == kernel.SERVED]
+        batch = {}
+        for s, name in enumerate(binding.query.names):
+            mine = lines[lines[:, at.R_STREAM] == s, at.R_ROW]
+            batch[name] = held.tables[s].take(pa.array(mine))
+        state[state == kernel.SERVED] = kernel.SHED_HERE  # gone from here
+        held.handed, self._q[kernel.UNHANDED] = last, np.count_nonzero(held.state[last:end] == kernel.SERVED)
+        shard.words[at.LEARNED_AHEAD] = self.form == "integrated"
+        return self.engine.push(batch)
+
+    def _tidy(self, held: _Held) -> None:
+        """Keep only what still waits or is to be handed over."""
+        binding, _ = self.engine.bound()
+        words = at.R_CODES + binding.plan.links + binding.plan.numbers.shape[1]
+        here = held.state != kernel.SHED_HERE
+        lines = held.records.reshape(-1, words)[here]
+        for s in range(len(held.tables)):
+            mine = np.flatnonzero(lines[:, at.R_STREAM] == s)
+            held.tables[s] = held.tables[s].take(pa.array(lines[mine, at.R_ROW])).combine_chunks()
+            lines[mine, at.R_ROW] = np.arange(len(mine))
+        held.records, held.state, held.handed = lines.reshape(-1), held.state[here], 0
+        self._q[kernel.NEXT] = len(held.state)
+
+    def _together(self, found: list[pa.Table | None]) -> pa.Table | None:
+        if self.engine.count_only:
+            return None
+        return pa.concat_tables(
+            [table for table in [emit.schema(self.engine.bound()[0]).empty_table(), *found] if table is not None]
+        )
+
+    # -- what it says of itself ------------------------------------------------------------------------------------
+
+    @property
+    def waiting(self) -> int:
+        """Rows that wait now; those served but not yet handed over included."""
+        return 0 if self._held is None else len(self._held.state)
+
+    @property
+    def metrics(self) -> QueueMetrics:
+        """The counters now."""
+        names = self.engine.query.names
+        here = {n: 0 if self._held is None else self._held.tables[s].num_rows for s, n in enumerate(names)}
+        shed = dict(zip(names, self._shed.tolist(), strict=True))
+        peak, cuts = int(self._q[kernel.PEAK]), int(self._q[kernel.CUTS])
+        return QueueMetrics(dict(self._arrived), here, shed, self.engine.metrics, peak, cuts)
+
+    # -- snapshots -------------------------------------------------------------------------------------------------
+
+    def snapshot(self) -> bytes:
+        """The whole state as bytes, the engine's included."""
+        header: dict[str, Any] = {
+            "queue": [
+                _written(self.service),
+                self.capacity,
+                self.form,
+                self.per.to_value(),
+                self.threshold,
+                self.refresh,
+            ],
+            "arrived": self._arrived,
+            "shed": self._shed.tolist(),
+            "numbers": self._q.tolist(),
+            "credit": float(self._f[kernel.CREDIT]),
+            "held": self._held is not None,
+        }
+        parts: list[Any] = [self.engine.snapshot()]
+        if self._held is not None:
+            state = pa.table({"state": self._held.state})
+            records = pa.table({"records": self._held.records})
+            parts += [snapshots.table_bytes(table) for table in (records, state, *self._held.tables)]
+        return snapshots.write(header, parts)
+
+    @classmethod
+    def restore(cls, data: bytes) -> "Queue":
+        """The queue of a snapshot, with its engine."""
+        snap = snapshots.read(data)
+        if "queue" not in snap.header:
+            raise SnapshotError("the snapshot is of an engine without a queue: use Engine.restore")
+        engine = Engine.restore(snap.parts[0].to_pybytes())
+        service, capacity, form, per, threshold, refresh = snap.header["queue"]
+        queue = cls(
+            engine, service=service, capacity=capacity, form=form, per=per, threshold=threshold, refresh=refresh
+        )
+        queue._arrived = {name: int(snap.header["arrived"][name]) for name in engine.query.names}
+        queue._shed[:] = snap.header["shed"]
+        queue._q[:] = snap.header["numbers"]
+        queue._f[kernel.CREDIT] = snap.header["credit"]
+        if snap.header["held"]:
+            records, state, *rows = (snapshots.table_of(part) for part in snap.parts[1:])
+            queue._held = _Held(records["records"].to_numpy().copy(), state["state"].to_numpy().copy(), rows)
+            _check_held(engine, queue._held)
+        return queue
+
+
+def _written(service: float | None) -> float | str | None:
+    """A rate as JSON has it."""
+    return "inf" if service == float("inf") else service
+
+
+def _rate(service: Any) -> float:
+    if service in ("inf", float("inf")):
+        return float("inf")
+    return float(number(service, "service"))
+
+
+def _check_query(engine: Any) -> None:
+    """Refuse what would mean something else behind a queue that sheds."""
+    if not isinstance(engine, Engine):
+        raise SpecError(f"Queue takes an Engine, got {type(engine).__name__}")
+    query = engine.query
+    for stream in query.streams:
+        if stream.time is None or stream.window.kind == "rows":
+            raise SpecError(
+                f"stream {stream.name!r} counts rows, and a queue that sheds would change their numbers: "
+                "give it a time column and a window in time"
+            )
+    if query.order == "arrival":
+        raise SpecError("a queue takes rows in order of event time: use order='time'")
+
+
+def _check_held(engine: Engine, held: _Held) -> None:
+    """Refuse records that point outside what a snapshot holds."""
+    binding, _ = engine.bound()
+    words = at.R_CODES + binding.plan.links + binding.plan.numbers.shape[1]
+    fine = len(held.records) == words * len(held.state) and len(held.tables) == binding.plan.streams
+    if fine:
+        lines = held.records.reshape(-1, words)
+        for s, name in enumerate(binding.query.names):
+            rows = np.sort(lines[lines[:, at.R_STREAM] == s, at.R_ROW])
+            fine &= held.tables[s].schema.equals(binding.schemas[name])
+            fine &= np.array_equal(rows, np.arange(held.tables[s].num_rows))
+        fine &= sum(table.num_rows for table in held.tables) == len(held.state)
+        fine &= bool(np.isin(held.state, (kernel.WAITING, kernel.SERVED)).all())
+    if not fine:
+        raise SnapshotError("the snapshot was altered: the rows of its queue do not add up")
