@@ -33,7 +33,7 @@ demo: .venv/.installed
 test: .venv/.installed java imports
 	@$(BIN)/python tests/compiling.py pair & $(BIN)/python tests/compiling.py many; wait
 	@echo "hypothesis profile $(PROFILE), seed $(SEED): repeat with make test PROFILE=$(PROFILE) SEED=$(SEED)"
-	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --hypothesis-profile=$(PROFILE) --hypothesis-seed=$(SEED)
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --hypothesis-profile=$(PROFILE) --hypothesis-seed=$(SEED)
 
 check: .venv/.installed imports
 	@$(BIN)/ruff check .

@@ -21,6 +21,11 @@ settings.register_profile("thorough", max_examples=2_000, **_COMMON)
 settings.load_profile("dev")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What runs on Spark comes first: it is the longest piece of work that cannot be divided."""
+    items.sort(key=lambda item: not item.nodeid.startswith("tests/spark/"))
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """With `--dist loadfile`, the files of tests/spark go to one worker: they share a Spark session."""
