@@ -206,7 +206,7 @@ def test_columns_may_have_the_names_that_schedules_use() -> None:
 
 def test_too_many_matches_are_refused_before_they_are_held(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("windrow.offline.matches.MOST_MATCHES", 8)
-    with pytest.raises(SpecError, match="more than 8 matches.*fewer rows"):
+    with pytest.raises(SpecError, match=r"more than 8 matches.*fewer rows"):
         wr.optimum(ONE, ONE, **ASK, value=lambda pairs: np.ones(pairs.num_rows))
     assert wr.optimum(ONE, ONE, **{**ASK, "within": 1}, value=lambda pairs: np.ones(pairs.num_rows)).exact == 3
 
