@@ -225,3 +225,11 @@ def test_of_changes_at_one_instant_the_last_counts() -> None:
     ask = {**ASK, "within": 8, "memory": 3}
     best = wr.optimum(left, right, **ask, memory_changes=memory, window_changes=windows)
     assert (best.exact, best.value, best.replay()) == (3, 3, 3)
+
+
+@given(streams(most=8), st.integers(1, 6))
+def test_memory_that_moves_from_one_stream_to_the_other_is_replayed(both: Any, when: int) -> None:
+    first, then = (wr.Memory(4, split={"left": share, "right": 1 - share}) for share in (0.75, 0.25))
+    ask = {**ASK, "within": 5, "memory": first, "memory_changes": [(when, then)]}
+    found = wr.optimum(table(both[0]), table(both[1]), **ask)
+    assert found.replay() == found.value

@@ -197,7 +197,7 @@ def _places(question: Question, binding: Binding, ticks: np.ndarray) -> tuple[np
     found: np.ndarray | None = None
     for start, limit in steps:
         memory = Memory.of(limit) if not isinstance(limit, int) or limit > 0 else limit
-        rows = _rows(memory, names)
+        rows = places_of(memory, names)
         if found is None:
             found = np.zeros((len(rows), gaps), np.int64)
         if len(rows) != len(found):
@@ -208,7 +208,7 @@ def _places(question: Question, binding: Binding, ticks: np.ndarray) -> tuple[np
     return found, pools
 
 
-def _rows(memory: Any, names: Sequence[str]) -> list[int]:
+def places_of(memory: Any, names: Sequence[str]) -> list[int]:
     """Places per pool."""
     if isinstance(memory, int):
         if memory < 0:

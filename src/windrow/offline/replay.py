@@ -12,7 +12,7 @@ from windrow.engine import Engine
 from windrow.errors import SpecError
 from windrow.feed import feed
 from windrow.offline.changes import starts, window_starts
-from windrow.offline.instance import Instance, Question, Whole, whole_of
+from windrow.offline.instance import Instance, Question, Whole, places_of, whole_of
 from windrow.offline.matches import unused, worth_of
 from windrow.policies import Given
 from windrow.spec import Memory
@@ -67,12 +67,17 @@ def _steps(question: Question, binding: Any, instance: Instance) -> Iterator[tup
     Memory that grows does so before the rows of its instant come; where it shrinks, they still meet what was held.
     """
     changes: list[tuple[int, Change]] = []
-    before = Memory.of(question.memory)
+    names, before = question.query.names, Memory.of(question.memory)
     for start, limit in starts(question.memory_changes, binding, instance.ticks, "memory_changes"):
         memory = Memory.of(limit)
-        assert memory is not None and before is not None
-        shrinks = (memory.rows or 0) < (before.rows or 0)
-        changes.append((start + shrinks, Change(memory, "", None)))
+        rows, larger = places_of(memory, names), np.maximum(places_of(memory, names), places_of(before, names))
+        if larger.tolist() == rows:
+            changes.append((start, Change(memory, "", None)))
+        else:  # some pool shrinks; if another grows, it does so first
+            if larger.tolist() != places_of(before, names):
+                shares = dict(zip(names, (larger / larger.sum()).tolist(), strict=True))
+                changes.append((start, Change(Memory(int(larger.sum()), split=shares), "", None)))
+            changes.append((start + 1, Change(memory, "", None)))
         before = memory
     for stream, windows in window_starts(question.window_changes, binding, instance.ticks).items():
         for start, window in windows:
