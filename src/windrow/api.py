@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from windrow.engine import Engine, Metrics
 from windrow.engine.intake import as_table
-from windrow.errors import InputError, MissingDependency
+from windrow.errors import InputError, MissingDependency, SpecError
 from windrow.feed import engine_for, feed
 from windrow.policies import Policy
 from windrow.quality.compared import DISTANCES, Compared, measured
@@ -153,7 +153,15 @@ def compare(
     (0.4, 2, 0.3333333333333333)
     """
     tables = [as_table(approximate, "approximate"), as_table(exact, "exact")]
-    coordinates = [coordinates] if isinstance(coordinates, str) else list(coordinates)
+    columns, coordinates = _names(columns), _names(coordinates) or []
+    if columns == []:
+        raise SpecError("columns names none, so that all rows would be equal: name some, or leave it out for all")
+    measures = _names(measures)
     if measures is None:
         measures = DISTANCES if coordinates else ()
     return measured(tables[0], tables[1], columns, coordinates, measures, penalty, archived)
+
+
+def _names(given: Sequence[str] | None) -> list[str] | None:
+    """A list of names; one name alone is a list of one."""
+    return None if given is None else [given] if isinstance(given, str) else list(given)

@@ -58,6 +58,7 @@ def test_changes_and_the_schedule(files: Path) -> None:
     ("words", "message"),
     [
         (("--memory-at", "100"), "TIME=VALUE"),
+        (("--memory-at", "100=5", "--memory-at", "2024-05-31=5"), "some times are numbers"),
         (("--memory-at", "100=many"), "TIME=VALUE"),
         (("--memory-at", "100=-3"), "negative"),
         (("-o", "left.parquet"), "would be lost"),

@@ -92,6 +92,9 @@ def test_pandas_frames_compare_too() -> None:
         ({"measures": ["archive"]}, "needs archived"),
         ({"measures": ["jacard"]}, "did you mean 'jaccard'"),
         ({"columns": ["kk"]}, "has no column 'kk'"),
+        ({"columns": "page_"}, "has no column 'page_'"),
+        ({"columns": []}, "names none"),
+        ({"measures": "jacard"}, "did you mean 'jaccard'"),
     ],
 )
 def test_what_cannot_be_measured_is_refused(more: dict[str, Any], says: str) -> None:

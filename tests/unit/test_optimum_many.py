@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from tests.unit.test_optimum import Rows, best, streams, table
 
 import windrow as wr
-from windrow.errors import SpecError, TimeError, UnknownColumn
+from windrow.errors import InputError, SpecError, TimeError, UnknownColumn
 from windrow.offline.schedule import fits
 
 NAMES = "abc"
@@ -153,3 +153,83 @@ def test_questions_that_cannot_be_asked() -> None:
         wr.optimum(query_of(3, memory=1), dict.fromkeys(NAMES, one), on="k")
     with pytest.raises(SpecError, match="streams are a, b, c"):
         wr.optimum(query_of(3, memory=1), {"a": one})
+
+
+ONE = pa.table({"t": [0, 1, 2], "k": [1, 1, 1]})
+ASK: dict[str, Any] = {"on": "k", "time": "t", "within": 3, "memory": 1}
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({"memory_changes": [(2, 3), (1, 2)]}, "in order of time: 1 stands behind"),
+        ({"memory_changes": [3]}, "no pair of a time"),
+        ({"memory_changes": {1: 2}}, "list of .time, value."),
+        ({"memory_changes": [(None, 2)]}, "no pair of a time"),
+        ({"window_changes": {"lift": [(1, 2)]}}, "did you mean 'left'"),
+        ({"window_changes": [(1, 2)]}, "by stream"),
+        ({"window_changes": {"left": [(1, wr.Window.rows(2))]}}, "only windows in time"),
+        ({"window_changes": {"left": [(1, wr.Window.landmark(2))]}}, "only windows in time"),
+        ({"window_changes": {"left": [(1, wr.Window.time(2, closed="left"))]}}, "the same end"),
+        ({"lifetimes": "life"}, "columns by stream"),
+        ({"lifetimes": {"left": 3}}, "columns by stream"),
+    ],
+)
+def test_changes_and_lifetimes_that_mean_nothing_are_refused(asked: dict[str, Any], message: str) -> None:
+    with pytest.raises(SpecError, match=message):
+        wr.optimum(ONE, ONE, **ASK, **asked)
+
+
+def test_a_value_that_is_no_number_and_a_schedule_of_no_stream_are_refused() -> None:
+    with pytest.raises(InputError, match="one finite number"):
+        wr.optimum(ONE, ONE, **ASK, value=lambda pairs: ["much"] * pairs.num_rows)
+    best = wr.optimum(ONE, ONE, **ASK)
+    with pytest.raises(SpecError, match="numbered from 0 to 1"):
+        best.schedule(2, 3)
+    with pytest.raises(SpecError, match="at least 3 rows, got 2"):
+        best.schedule(0, 2)
+    with pytest.raises(SpecError, match="by stream"):
+        wr.optimum(query_of(3, memory=1), [ONE, ONE, ONE])
+
+
+def test_more_memory_than_a_flow_can_count_is_enough() -> None:
+    best = wr.optimum(ONE, ONE, **{**ASK, "memory": 2**62})
+    assert best.value == best.exact == 9
+
+
+def test_columns_may_have_the_names_that_schedules_use() -> None:
+    named = ONE.append_column("windrow_row", pa.array([7, 7, 7])).append_column("windrow_until", pa.array([0, 0, 0]))
+    best = wr.optimum(named, ONE, **ASK, value=lambda pairs: pairs["left.windrow_row"])
+    assert best.exact == 63
+    assert best.replay() == best.value
+
+
+def test_too_many_matches_are_refused_before_they_are_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("windrow.offline.matches.MOST_MATCHES", 8)
+    with pytest.raises(SpecError, match=r"more than 8 matches.*fewer rows"):
+        wr.optimum(ONE, ONE, **ASK, value=lambda pairs: np.ones(pairs.num_rows))
+    assert wr.optimum(ONE, ONE, **{**ASK, "within": 1}, value=lambda pairs: np.ones(pairs.num_rows)).exact == 3
+
+
+@pytest.mark.parametrize("since", [0, 1, 2, 3])
+def test_rows_that_come_together_before_a_landmark_do_not_match(since: int) -> None:
+    within = {"left": wr.Window.landmark(since), "right": wr.Window.unbounded()}
+    ask = {**ASK, "within": within}
+    assert wr.optimum(ONE, ONE, **ask).exact == wr.join(ONE, ONE, on="k", time="t", within=within).table.num_rows
+
+
+def test_of_changes_at_one_instant_the_last_counts() -> None:
+    left, right = pa.table({"t": [0, 6], "k": [1, 1]}), pa.table({"t": [6, 9], "k": [1, 1]})
+    memory = [(1, 1), (2, 4)]  # both before the rows of time 6
+    windows = {"left": [(1, 2), (2, 8)]}
+    ask = {**ASK, "within": 8, "memory": 3}
+    best = wr.optimum(left, right, **ask, memory_changes=memory, window_changes=windows)
+    assert (best.exact, best.value, best.replay()) == (3, 3, 3)
+
+
+@given(streams(most=8), st.integers(1, 6))
+def test_memory_that_moves_from_one_stream_to_the_other_is_replayed(both: Any, when: int) -> None:
+    first, then = (wr.Memory(4, split={"left": share, "right": 1 - share}) for share in (0.75, 0.25))
+    ask = {**ASK, "within": 5, "memory": first, "memory_changes": [(when, then)]}
+    found = wr.optimum(table(both[0]), table(both[1]), **ask)
+    assert found.replay() == found.value

@@ -260,8 +260,11 @@ def test_many_tables() -> None:
     assert result.join().num_rows == result.matches < result.exact_matches
     with pytest.raises(SpecError, match="'d', which is not given"):
         wr.static.truncate_many(given_, on="k", keep={"d": 1})
-    with pytest.raises(SpecError, match="from 0 to its 15 rows"):
+    with pytest.raises(SpecError, match="keep of 'a' is 16, but there are only 15 rows"):
         wr.static.truncate_many(given_, on="k", keep={"a": 16})
+    with pytest.raises(SpecError, match="rows of each relation"):
+        wr.static.truncate_many(given_, on="k", keep=6)  # type: ignore[arg-type]
+    assert wr.static.truncate_many(given_, on="k", keep={"a": np.int64(6), "c": 9}).matches == result.matches
 
 
 # ------------------------------------------------------------------------------------- refusals

@@ -130,6 +130,8 @@ def changes(texts: Iterable[str], option: str, form: Callable[[str], Any]) -> li
             equals = ""
         if not equals:
             raise SpecError(f"{option}: cannot read {text!r}; write TIME=VALUE, such as 2024-05-31T12:00=200")
+    if len({isinstance(when, str) for when, _ in found}) > 1:
+        raise SpecError(f"{option}: some times are numbers and some are not; write all as the time column has them")
     return sorted(found, key=lambda change: change[0])
 
 

@@ -19,13 +19,11 @@ from windrow.engine.intake import as_table, plain_schema
 from windrow.engine.prepare import Rows, rows_of, tables
 from windrow.errors import MemoryTooSmall, SpecError, UnknownColumn
 from windrow.kernels import layout as at
+from windrow.offline.changes import Changes, starts, window_starts
 from windrow.offline.matches import Events, events_of, matches_of, worth_of
-from windrow.spec import Memory, Query, Window
+from windrow.spec import Memory, Query
 from windrow.spec.durations import parse_duration
-from windrow.state.coding import duration_in_units, lengths, moment
-
-Changes = Sequence[tuple[Any, Any]]
-"""(time, new value) in order of time."""
+from windrow.state.coding import duration_in_units, lengths
 
 
 @dataclass(frozen=True)
@@ -106,6 +104,7 @@ def instance_of(question: Question) -> Instance:
     last = _last(question, binding, every, stream, time, instant)
     last = np.minimum(last, _own_last(question, binding, whole, every, stream, position, time))
     places, pools = _places(question, binding, every)
+    places = np.minimum(places, len(stream))  # more than all rows is never held
     base = {
         "ticks": every, "stream": stream, "position": position, "instant": instant, "last": last,
         "pool": pools[stream] if len(stream) else stream, "places": places,
@@ -113,11 +112,13 @@ def instance_of(question: Question) -> Instance:
     }  # fmt: skip
     if _is_alike(question, binding):
         codes = np.concatenate([r.codes[0][p] for r, p in zip(rows, parts, strict=True)])[order]
-        return _alike(base, codes, _near(binding))
+        return _alike(base, codes, _near(binding, every))
     return _by_matches(base, question, binding, whole)
 
 
 def _check(query: Query, given: Mapping[str, Any]) -> None:
+    if not isinstance(given, Mapping):
+        raise SpecError(f"tables of a query are given by stream, {{{query.names[0]!r}: table, ...}}")
     if set(given) != set(query.names):
         raise SpecError(f"the query's streams are {', '.join(query.names)}, and tables came for {', '.join(given)}")
     if query.order != "time":
@@ -132,9 +133,10 @@ def _is_alike(question: Question, binding: Binding) -> bool:
     return plan.is_pair and timed and same
 
 
-def _near(binding: Binding) -> bool:
-    """Whether rows that come together match."""
-    return bool(binding.plan.windows[:, at.NEAR - at.REACH].any())
+def _near(binding: Binding, ticks: np.ndarray) -> np.ndarray:
+    """At which instants rows that come together match: those of the second stream meet those of the first."""
+    windows = binding.plan.windows
+    return (ticks >= windows[0, at.SINCE - at.REACH]) & windows[:, at.NEAR - at.REACH].any()
 
 
 def _last(
@@ -142,13 +144,14 @@ def _last(
 ) -> np.ndarray:
     """The last instant at which each row is inside its window, windows changing as asked."""
     last = instant.copy()
+    changes = window_starts(question.window_changes, binding, ticks)
     for s, name in enumerate(binding.query.names):
         mine = stream == s
         words = binding.plan.windows[s]
         reach = np.full(len(ticks), words[0], np.int64)
-        for when, window in (question.window_changes or {}).get(name, ()):
+        for start, window in changes.get(name, ()):
             changed = bind(binding.query.with_window(name, window), binding.schemas).plan.windows[s]
-            reach[change_instant(when, binding, ticks) :] = changed[0]
+            reach[start:] = changed[0]
         floor = np.maximum.accumulate(ticks - np.minimum(reach, at.HIGH)) if len(ticks) else ticks
         found = np.searchsorted(floor, time[mine], side="right") - 1
         since = words[at.SINCE - at.REACH]
@@ -162,7 +165,10 @@ def _own_last(
 ) -> np.ndarray:  # fmt: skip
     """The last instant of each row's own lifetime, where the rows of its stream have one."""
     last = np.full(len(stream), len(ticks))
-    for name, column in (question.lifetimes or {}).items():
+    given: Any = question.lifetimes or {}
+    if not isinstance(given, Mapping) or not all(isinstance(column, str) for column in given.values()):
+        raise SpecError(f"lifetimes are columns by stream, such as {{'left': 'length'}}, got {given!r}")
+    for name, column in given.items():
         if name not in binding.query.names:
             raise SpecError(f"lifetimes: there is no stream {name!r}; the streams are {', '.join(binding.query.names)}")
         table = whole.tables[name]
@@ -187,28 +193,22 @@ def _places(question: Question, binding: Binding, ticks: np.ndarray) -> tuple[np
     """[pool, gap]: places, and the pool of each stream."""
     gaps = max(len(ticks) - 1, 0)
     names = binding.query.names
-    steps = [(None, question.memory), *question.memory_changes]
+    steps = [(0, question.memory), *starts(question.memory_changes, binding, ticks, "memory_changes")]
     found: np.ndarray | None = None
-    for when, limit in steps:
+    for start, limit in steps:
         memory = Memory.of(limit) if not isinstance(limit, int) or limit > 0 else limit
-        rows = _rows(memory, names)
+        rows = places_of(memory, names)
         if found is None:
             found = np.zeros((len(rows), gaps), np.int64)
         if len(rows) != len(found):
             raise SpecError("memory cannot change between shared and split while the streams run")
-        start = 0 if when is None else change_instant(when, binding, ticks)
         found[:, start:] = np.array(rows)[:, None]
     assert found is not None
     pools = np.arange(len(names)) if len(found) > 1 else np.zeros(len(names), np.int64)
     return found, pools
 
 
-def change_instant(when: Any, binding: Binding, ticks: np.ndarray) -> int:
-    """The first instant at or after a moment at which something changes."""
-    return int(np.searchsorted(ticks, moment(Window.landmark(when), binding.domain, "a change of memory or window")))
-
-
-def _rows(memory: Any, names: Sequence[str]) -> list[int]:
+def places_of(memory: Any, names: Sequence[str]) -> list[int]:
     """Places per pool."""
     if isinstance(memory, int):
         if memory < 0:
@@ -220,12 +220,12 @@ def _rows(memory: Any, names: Sequence[str]) -> list[int]:
     return [int(memory.rows * p + 1e-9) for p in portions]
 
 
-def _alike(base: dict[str, Any], codes: np.ndarray, near: bool) -> Instance:
+def _alike(base: dict[str, Any], codes: np.ndarray, near: np.ndarray) -> Instance:
     """Rows of one key are alike: events are the arrivals of the other stream's rows of the key."""
     _, key = np.unique(codes, return_inverse=True)
     together = 0.0
-    if near and len(key):
-        counted = base["instant"] >= base["counted_from"]
+    if near.any():
+        counted = (base["instant"] >= base["counted_from"]) & near[base["instant"]]
         both = [key[(base["stream"] == s) & counted] * np.int64(len(base["ticks"])) for s in (0, 1)]
         ids = [b + base["instant"][(base["stream"] == s) & counted] for s, b in enumerate(both)]
         (left, n), (right, k) = (np.unique(i, return_counts=True) for i in ids)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -10,14 +11,15 @@ import numpy as np
 import pyarrow as pa
 
 from windrow.engine import Engine
-from windrow.errors import InputError
+from windrow.errors import InputError, SpecError
 from windrow.feed import feed
 
 if TYPE_CHECKING:
     from windrow.engine.prepare import Rows
     from windrow.offline.instance import Question
-
-ROW = "windrow_row"
+    from windrow.spec import Query
+MOST_MATCHES = 20_000_000  # some GB: a match takes about 200 bytes until the flow is solved
+COUNTED_ROWS = 1 << 14  # rows counted between two looks at the number of matches
 
 
 @dataclass(frozen=True)
@@ -68,19 +70,44 @@ def matches_of(question: Question, given: Mapping[str, pa.Table]) -> np.ndarray:
     """All matches of the exact join, [stream, match] as positions; with windows that change, of the largest."""
     query = question.query
     names = query.names
-    numbered = {n: t.append_column(ROW, pa.array(np.arange(t.num_rows))) for n, t in given.items()}
-    wide = query.with_(memory=None, select={n: f"{n}.{ROW}" for n in names}, value=None)
+    row = unused("windrow_row", given)
+    numbered = {n: t.append_column(row, pa.array(np.arange(t.num_rows))) for n, t in given.items()}
+    wide = query.with_(memory=None, select={n: f"{n}.{row}" for n in names}, value=None)
     for name, changes in (question.window_changes or {}).items():
         for _, window in changes:
             sizes = [wide.stream(name).window, wide.with_window(name, window).stream(name).window]
             wide = wide.with_window(name, max(sizes, key=_size))
+    _check_number(wide, numbered)
     engine = Engine(wide, {n: t.schema for n, t in numbered.items()})
     found = [engine.push(batch) for batch in feed(wide, numbered)]
     return np.stack([np.concatenate([t[n].to_numpy() for t in found if t is not None]) for n in names])
 
 
-def _size(window: Any) -> float:
-    return float(getattr(window.size, "amount", window.size if window.size is not None else np.inf))
+def _check_number(query: Query, tables: Mapping[str, pa.Table]) -> None:
+    """Refuse a join of too many matches; they are counted, without being held, where there could be so many."""
+    if math.prod(table.num_rows for table in tables.values()) <= MOST_MATCHES:
+        return
+    engine = Engine(query, {n: t.schema for n, t in tables.items()}, count_only=True, recall=False)
+    for batch in feed(query, tables, COUNTED_ROWS):
+        engine.push(batch)
+        if engine.metrics.matched > MOST_MATCHES:
+            raise SpecError(
+                f"the exact join has more than {MOST_MATCHES:,} matches, each of which the optimum holds in memory: "
+                "give fewer rows or smaller windows; equality joins of two streams in time windows, without value "
+                "and lifetimes, have no such limit"
+            )
+
+
+def _size(window: Any) -> tuple[float, bool]:
+    amount = getattr(window.size, "amount", window.size if window.size is not None else np.inf)
+    return float(amount), window.holds_far
+
+
+def unused(name: str, tables: Mapping[str, pa.Table]) -> str:
+    """A column name that none of the tables has."""
+    while any(name in table.column_names for table in tables.values()):
+        name += "_"
+    return name
 
 
 def worth_of(question: Question, given: Mapping[str, pa.Table], matches: np.ndarray, rows: list[Rows]) -> np.ndarray:
@@ -88,7 +115,10 @@ def worth_of(question: Question, given: Mapping[str, pa.Table], matches: np.ndar
     if question.value is not None:
         sides = {n: given[n].take(pa.array(p)) for n, p in zip(question.query.names, matches, strict=True)}
         columns = {f"{n}.{c}": t[c] for n, t in sides.items() for c in t.column_names}
-        found = np.asarray(question.value(pa.table(columns)), np.float64)
+        try:
+            found = np.asarray(question.value(pa.table(columns)), np.float64)
+        except (TypeError, ValueError) as error:
+            raise InputError(f"value must give one finite number for every pair: {error}") from error
         if found.shape != (matches.shape[1],) or not np.isfinite(found).all():
             raise InputError("value must give one finite number for every pair")
         return found

@@ -10,9 +10,10 @@ import numpy as np
 
 from windrow.errors import SpecError
 from windrow.offline.bracket import bracket
+from windrow.offline.changes import Changes
 from windrow.offline.flow import solve
 from windrow.offline.graph import chains_of_keys, chains_of_rows, network
-from windrow.offline.instance import Changes, Instance, Question, instance_of
+from windrow.offline.instance import Instance, Question, instance_of
 from windrow.offline.many import bounded
 from windrow.offline.replay import replay
 from windrow.offline.schedule import fits, gain_of, until_of_keys, until_of_rows
@@ -48,8 +49,13 @@ class Optimum:
 
         As a column of the table it is what policy `Given` needs to follow the schedule.
         """
-        found = np.zeros(rows, np.int64)
+        names = self.question.query.names
+        if stream not in range(len(names)):
+            raise SpecError(f"streams are numbered from 0 to {len(names) - 1} ({', '.join(names)}), got {stream!r}")
         mine = self.instance.stream == stream
+        found = np.zeros(rows, np.int64)
+        if (needed := int(self.instance.position[mine].max(initial=-1)) + 1) > rows:
+            raise SpecError(f"the table of {names[stream]!r} has at least {needed:,} rows, got {rows:,}")
         found[self.instance.position[mine]] = self.until[mine]
         return found
 

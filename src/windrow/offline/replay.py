@@ -11,12 +11,11 @@ import pyarrow as pa
 from windrow.engine import Engine
 from windrow.errors import SpecError
 from windrow.feed import feed
-from windrow.offline.instance import Instance, Question, Whole, change_instant, whole_of
-from windrow.offline.matches import ROW, worth_of
+from windrow.offline.changes import starts, window_starts
+from windrow.offline.instance import Instance, Question, Whole, places_of, whole_of
+from windrow.offline.matches import unused, worth_of
 from windrow.policies import Given
 from windrow.spec import Memory
-
-UNTIL = "windrow_until"
 
 
 def replay(question: Question, instance: Instance, until: np.ndarray) -> float:
@@ -30,10 +29,10 @@ def replay(question: Question, instance: Instance, until: np.ndarray) -> float:
         )
     binding, whole = whole_of(question)
     names = question.query.names
-    select = {name: f"{name}.{ROW}" for name in names}
-    policy = Given(UNTIL)
-    query = question.query.with_(memory=Memory.of(question.memory), policy=policy, select=select, value=None)
-    tables = _marked(instance, whole, until)
+    row, held = unused("windrow_row", whole.tables), unused("windrow_until", whole.tables)
+    select = {name: f"{name}.{row}" for name in names}
+    query = question.query.with_(memory=Memory.of(question.memory), policy=Given(held), select=select, value=None)
+    tables = _marked(instance, whole, until, row, held)
     engine = Engine(query, {name: table.schema for name, table in tables.items()})
     instants = {n: np.searchsorted(instance.ticks, r.time) for n, r in zip(names, whole.rows, strict=True)}
     total = 0.0
@@ -41,9 +40,7 @@ def replay(question: Question, instance: Instance, until: np.ndarray) -> float:
         if isinstance(step, tuple):
             for part in feed(query, _between(tables, instants, *step)):
                 total += _gained(question, instance, whole, engine.push(part))
-            if (
-                0 < step[1] < len(instance.ticks)
-            ):  # what has left its window by now does not come back with a larger one
+            if 0 < step[1] < len(instance.ticks):  # what has left its window does not come back with a larger one
                 engine.push({}, watermark=int(instance.ticks[step[1] - 1]))
         else:
             step.apply(engine)
@@ -70,16 +67,21 @@ def _steps(question: Question, binding: Any, instance: Instance) -> Iterator[tup
     Memory that grows does so before the rows of its instant come; where it shrinks, they still meet what was held.
     """
     changes: list[tuple[int, Change]] = []
-    before = Memory.of(question.memory)
-    for when, limit in question.memory_changes:
+    names, before = question.query.names, Memory.of(question.memory)
+    for start, limit in starts(question.memory_changes, binding, instance.ticks, "memory_changes"):
         memory = Memory.of(limit)
-        assert memory is not None and before is not None
-        shrinks = (memory.rows or 0) < (before.rows or 0)
-        changes.append((change_instant(when, binding, instance.ticks) + shrinks, Change(memory, "", None)))
+        rows, larger = places_of(memory, names), np.maximum(places_of(memory, names), places_of(before, names))
+        if larger.tolist() == rows:
+            changes.append((start, Change(memory, "", None)))
+        else:  # some pool shrinks; if another grows, it does so first
+            if larger.tolist() != places_of(before, names):
+                shares = dict(zip(names, (larger / larger.sum()).tolist(), strict=True))
+                changes.append((start, Change(Memory(int(larger.sum()), split=shares), "", None)))
+            changes.append((start + 1, Change(memory, "", None)))
         before = memory
-    for stream, windows in (question.window_changes or {}).items():
-        for when, window in windows:
-            changes.append((change_instant(when, binding, instance.ticks), Change(None, stream, window)))
+    for stream, windows in window_starts(question.window_changes, binding, instance.ticks).items():
+        for start, window in windows:
+            changes.append((start, Change(None, stream, window)))
     start = 0
     for instant, change in sorted(changes, key=lambda c: c[0]):
         yield start, instant
@@ -88,15 +90,15 @@ def _steps(question: Question, binding: Any, instance: Instance) -> Iterator[tup
     yield start, len(instance.ticks)
 
 
-def _marked(instance: Instance, whole: Whole, until: np.ndarray) -> dict[str, pa.Table]:
+def _marked(instance: Instance, whole: Whole, until: np.ndarray, row: str, held: str) -> dict[str, pa.Table]:
     """The tables with each row's number and the instant until which it is to be held."""
     found = {}
     for s, (name, table) in enumerate(whole.tables.items()):
         ranks = np.zeros(table.num_rows, np.int64)
         mine = instance.stream == s
         ranks[instance.position[mine]] = until[mine]
-        numbered = table.append_column(ROW, pa.array(np.arange(table.num_rows)))
-        found[name] = numbered.append_column(UNTIL, pa.array(ranks))
+        numbered = table.append_column(row, pa.array(np.arange(table.num_rows)))
+        found[name] = numbered.append_column(held, pa.array(ranks))
     return found
 
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from windrow.engine.intake import as_table
 from windrow.errors import SpecError
+from windrow.offline.truncation import check_keep
 from windrow.offline.truncation_sides import ndg_many
 from windrow.spark.frames import is_spark_frame
 from windrow.spec import Query, Stream
@@ -55,6 +56,8 @@ def truncate_many(relations: Mapping[str, Any], on: Any, *, keep: Mapping[str, i
         raise SpecError("truncate_many takes tables; on Spark, truncate takes two DataFrames")
     tables = {name: as_table(data, name) for name, data in relations.items()}
     check_tables(tables)
+    if not isinstance(keep, Mapping):
+        raise SpecError(f"keep says how many rows of each relation to keep, such as {{'a': 100}}, got {keep!r}")
     for name in keep:
         if name not in tables:
             raise SpecError(f"keep names the relation {name!r}, which is not given")
@@ -65,12 +68,10 @@ def truncate_many(relations: Mapping[str, Any], on: Any, *, keep: Mapping[str, i
     nulls = [int((one < 0).sum()) for one in label]
     wanted = [keep.get(name, table.num_rows) for name, table in tables.items()]
     for name, rows, table in zip(tables, wanted, tables.values(), strict=True):
-        if isinstance(rows, bool) or not isinstance(rows, int) or not 0 <= rows <= table.num_rows:
-            most = f"{table.num_rows:,} rows"
-            raise SpecError(f"keep of {name!r} must be a whole number from 0 to its {most}, got {rows!r}")
-    kept = ndg_many(counts, [min(w, int(c.sum())) for w, c in zip(wanted, counts, strict=True)])
+        check_keep(rows, table.num_rows, f"keep of {name!r}")
+    kept = ndg_many(counts, [min(int(w), int(c.sum())) for w, c in zip(wanted, counts, strict=True)])
     parts = {}
     for k, (name, table) in enumerate(tables.items()):
-        spare = min(nulls[k], wanted[k] - int(kept[k].sum()))
+        spare = min(nulls[k], int(wanted[k]) - int(kept[k].sum()))
         parts[name] = table.filter(pa.array(kept_rows(label[k], kept[k], spare)))
     return TruncatedMany(parts, int(np.prod(kept, axis=0).sum()), int(np.prod(counts, axis=0).sum()), query)
