@@ -161,7 +161,7 @@ def local(found: Figures) -> tuple[Figures, Figures]:
 def nature_of(found: Figures) -> str:
     """What GDJ gives of PROB on each set of streams, beside how local it is."""
     told = sorted((part.mean(over(GDJ, "PROB")).value, name, part) for name, part in found.cells("streams"))
-    return "GDJ / PROB follows J, how far matches cluster: " + ", ".join(
+    return "GDJ / PROB, beside J, how far matches cluster: " + ", ".join(
         f"{name} {ratio:.2f} at J = {part.mean('J').value:.2f}" for ratio, name, part in told
     )
 

@@ -132,5 +132,5 @@ EXPERIMENT = Experiment(
     claim="two joins, one correlated, one inversely: GDJ in one memory > PROB in proportion to rates; RAND indifferent",
     setting="four streams, 100 keys, skew and shape 0.75, 1,440 rows a stream with w = 100 and 20,160 with w = 400, "
     "buffers of 5 to 40 %; GDJ with the best of four initial credits per length",
-    sweep=sweep, measure=measure, judge=judge, draw=draw, seeds=10,
+    sweep=sweep, measure=measure, judge=judge, draw=draw, seeds=16,
 )  # fmt: skip
