@@ -32,6 +32,19 @@ def pairs(folder: Path | None) -> dict[str, Streams]:
     return {GENERATED: Streams(left, right, "generated streams with locality, 100,000 rows each on 500 keys")}
 
 
+def stations(folder: Path, count: int) -> list[pa.Table]:
+    """The dewpoint at several stations in Beijing hour by hour: streams of one time, for joins of more than two."""
+    table = data.read(folder, "beijing_air_dewpoint", ["ts", "station", "dewp"]).sort_by("ts")
+    place, first = _codes(table["station"]), table["ts"][0].as_py()
+    hours = (table["ts"].to_numpy() - np.datetime64(first)) // np.timedelta64(1, "h")
+    values = table["dewp"].to_numpy() * 10
+    found = []
+    for station in range(count):
+        here = (place == station) & np.isfinite(values)
+        found.append(pa.table({"t": hours[here].astype(np.int64), "k": np.rint(values[here]).astype(np.int64)}))
+    return found
+
+
 def _dewpoint(folder: Path) -> Streams:
     table = data.read(folder, "beijing_air_dewpoint", ["ts", "dewp"]).sort_by("ts").drop_null()
     year, values = pc.year(table["ts"]).to_numpy(), np.rint(table["dewp"].to_numpy() * 10)
