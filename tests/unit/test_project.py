@@ -6,10 +6,12 @@ what exists.
 
 from __future__ import annotations
 
+import ast
 import re
 import shutil
 import subprocess
 import tomllib
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -92,3 +94,11 @@ def test_one_version() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert windrow.__version__ == project["version"]
     assert f"## [{project['version']}]" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+
+
+def test_no_word_of_the_layout_has_two_meanings() -> None:
+    """A name that is given twice makes kernels write over another's words without any error."""
+    tree = ast.parse((ROOT / "src/windrow/kernels/layout.py").read_text())
+    targets = [t for node in ast.walk(tree) if isinstance(node, ast.Assign) for t in node.targets]
+    names = [name.id for t in targets for name in ast.walk(t) if isinstance(name, ast.Name)]
+    assert [name for name, times in Counter(names).items() if times > 1] == []

@@ -50,7 +50,7 @@ from windrow.kernels.layout import (
     NEWER,
     NONE,
     OLDEST,
-    PENDING,
+    OWED,
     PER_STREAM,
     POOL,
     POOL_SIZE,
@@ -253,14 +253,14 @@ def pay_marked(words: Any) -> None:
     slot = first
     while slot >= 0 and gain == GAIN_RANK:
         at = heap.links_at(m, slot)
-        m.w[at + PENDING] = levels.twice_rank(m.w, pool_of(m, stream_of(m, slot)), m.x[score_at(m, slot)])
+        m.w[at + OWED] = levels.twice_rank(m.w, pool_of(m, stream_of(m, slot)), m.x[score_at(m, slot)])
         slot = m.w[at + MARK_NEXT]
     slot = first
     while slot >= 0:
         at, pool = heap.links_at(m, slot), pool_of(m, stream_of(m, slot))
         credit = m.x[score_at(m, slot)] + 1.0
         if gain == GAIN_RANK:
-            credit = m.x[score_at(m, slot)] + m.w[at + PENDING]
+            credit = m.x[score_at(m, slot)] + m.w[at + OWED]
         elif gain == GAIN_TOP:
             credit = float(m.w[levels.line_at(m, pool) + C_TOP])
         if files(m):

@@ -89,7 +89,7 @@ TRIALS = 13  # initial credits that the tuner knows: the shares 1 - 2 ** -k
 # in a slot with credits: child, next and previous row in the heap of a key, or when each row has a leaf of its own
 # the arrival that last matched it, the next row that it matched, and what that will add
 CHILD, HEAP_NEXT, HEAP_PREV, HEAP_WORDS = range(4)
-MARK, MARK_NEXT, PENDING = range(3)
+MARK, MARK_NEXT, OWED = range(3)
 # a stream's line of ages: the age up to which its rows pay, matches by age, departures by age
 A_LIMIT, A_MATCHES, AGE_BINS = 0, 1, 64
 A_GONE, AGE_SIZE = A_MATCHES + AGE_BINS, A_MATCHES + 2 * AGE_BINS
