@@ -147,7 +147,7 @@ def halves(table: pa.Table, key: str, time_column: str) -> tuple[pa.Table, pa.Ta
     )  # fmt: skip
 
 
-REAL = {"us_flights_3m": ("origin", "date"), "online_retail": ("StockCode", "InvoiceDate")}
+REAL = {"us_flights_3m": ("origin", "ts"), "online_retail": ("stock_code", "ts")}
 
 
 def on_real_streams(folder: Path, window: int) -> list[dict[str, Any]]:
