@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import pyarrow as pa
 
-from windrow.engine import Engine, Metrics
+from windrow.engine import Metrics
 from windrow.engine.intake import as_table
 from windrow.errors import InputError, MissingDependency, SpecError
-from windrow.feed import engine_for, feed
+from windrow.feed import engine_for, run
 from windrow.policies import Policy
 from windrow.quality.compared import DISTANCES, Compared, measured
 from windrow.spark.frames import is_spark_frame
@@ -113,18 +113,6 @@ def join(
     engine = engine_for(query, tables, recall)
     pieces = list(run(engine, tables))
     return Result(pa.concat_tables(pieces), engine.metrics)
-
-
-def run(
-    engine: Engine, tables: Mapping[str, pa.Table], progress: Callable[[int], None] | None = None
-) -> Iterator[pa.Table]:
-    """Push whole tables through an engine; yields the matches, slice by slice."""
-    for batches in feed(engine.query, tables):
-        matches = engine.push(batches)
-        if matches is not None:
-            yield matches
-        if progress is not None:
-            progress(sum(batch.num_rows for batch in batches.values()))
 
 
 def compare(

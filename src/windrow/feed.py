@@ -8,7 +8,7 @@ lateness. A table that has ended, or is silent for a while, is therefore never w
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 import pyarrow as pa
@@ -94,3 +94,15 @@ def engine_for(query: Query, tables: Mapping[str, pa.Table], recall: bool = True
     schemas = {name: table.schema for name, table in tables.items()}
     needs_oracle = getattr(getattr(query.policy, "statistics", None), "honest", True) is False
     return Engine(query, schemas, recall=recall, oracle=tables if needs_oracle and query.memory else None)
+
+
+def run(
+    engine: Engine, tables: Mapping[str, pa.Table], progress: Callable[[int], None] | None = None
+) -> Iterator[pa.Table]:
+    """Push whole tables through an engine; yields the matches, slice by slice."""
+    for batches in feed(engine.query, tables):
+        matches = engine.push(batches)
+        if matches is not None:
+            yield matches
+        if progress is not None:
+            progress(sum(batch.num_rows for batch in batches.values()))

@@ -133,8 +133,7 @@ def _check_output(output: Path, inputs: dict[str, Path]) -> None:
 
 def _warm_up(query: Query, tables: dict[str, pa.Table]) -> None:
     """Join the first rows only, so that every kernel is there before the clock runs."""
-    from windrow.api import run
-    from windrow.feed import engine_for
+    from windrow.feed import engine_for, run
 
     heads = {side: table.slice(0, HEAD_ROWS) for side, table in tables.items()}
     with suppress(MemoryFull):  # whether all rows are too many is for the join itself to find
@@ -161,8 +160,8 @@ def _join(query: Query, tables: dict[str, pa.Table], output: Path, recall: bool,
 
 
 def _write(engine: Engine, tables: dict[str, pa.Table], output: Path, errors: Any) -> None:
-    from windrow.api import run
     from windrow.cli.report import progress
+    from windrow.feed import run
     from windrow.files import open_writer
 
     rows = sum(table.num_rows for table in tables.values())

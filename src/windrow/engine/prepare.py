@@ -188,7 +188,7 @@ class Packed:
     """The rows of a push, ready to be packed piece by piece in the order in which they are taken."""
 
     def __init__(self, binding: Binding, rows: list[Rows], bases: list[int]) -> None:
-        self.words = at.R_CODES + binding.plan.links + binding.plan.numbers.shape[1]
+        self.words = binding.plan.record_words()
         # rows that are late or without a time stay out; other ignored ones come along, because they too move the clock
         # and count in windows of rows
         chosen = [r.chosen() for r in rows]

@@ -220,7 +220,7 @@ class Queue:
         plan = binding.plan
         names = (kernel.CAPACITY, kernel.THRESHOLD, kernel.REFRESH, kernel.FORM, kernel.Q_SEED)
         self._q[list(names)] = self.capacity, self.threshold, self.refresh, FORMS[self.form], plan.seed
-        lines = held.records.reshape(-1, at.R_CODES + plan.links + plan.numbers.shape[1])
+        lines = held.records.reshape(-1, plan.record_words())
         stream = lines[:, at.R_STREAM]
         ids = np.full((len(lines), plan.links), at.NONE, np.int64)
         keys = 0
@@ -247,7 +247,7 @@ class Queue:
     def _hand(self, held: _Held, whole_instants: bool = False) -> pa.Table | None:
         """Give the engine what was served; of an instant of which a row still waits nothing, if so told."""
         binding, shard = self.engine.bound()
-        words = at.R_CODES + binding.plan.links + binding.plan.numbers.shape[1]
+        words = binding.plan.record_words()
         # rows are served in their order: those since the last round lie before the first that waits
         waits = self._q[kernel.FRONT] < self._q[kernel.BACK]
         end = int(self._line[self._q[kernel.FRONT]] if waits else self._q[kernel.NEXT])
@@ -269,7 +269,7 @@ class Queue:
     def _tidy(self, held: _Held) -> None:
         """Keep only what still waits or is to be handed over."""
         binding, _ = self.engine.bound()
-        words = at.R_CODES + binding.plan.links + binding.plan.numbers.shape[1]
+        words = binding.plan.record_words()
         here = held.state != kernel.SHED_HERE
         lines = held.records.reshape(-1, words)[here]
         for s in range(len(held.tables)):
@@ -379,7 +379,7 @@ def _check_query(engine: Any) -> None:
 def _check_held(engine: Engine, held: _Held) -> None:
     """Refuse records that point outside what a snapshot holds."""
     binding, _ = engine.bound()
-    words = at.R_CODES + binding.plan.links + binding.plan.numbers.shape[1]
+    words = binding.plan.record_words()
     fine = len(held.records) == words * len(held.state) and len(held.tables) == binding.plan.streams
     if fine:
         lines = held.records.reshape(-1, words)

@@ -56,7 +56,7 @@ class Tracker:
         if self.given_up:
             return
         if self.share < 1.0:
-            mark_sample(self.shard.words, records, self.shard.row_words, self.share)
+            mark_sample(self.shard.words, records, self.shard.plan.record_words(), self.share)
         for _ in self.shard.advance(records):
             pass
         self._fit()

@@ -15,7 +15,7 @@ import pyarrow as pa
 from windrow.engine import Engine
 from windrow.engine.intake import plain_schema
 from windrow.errors import SnapshotError, WindrowError
-from windrow.feed import engine_for, feed
+from windrow.feed import engine_for, run
 from windrow.spark.archive import write_departed
 from windrow.spark.job import Job
 from windrow.spark.pack import blob_table
@@ -63,8 +63,7 @@ class Operator:
         tables = self._tables(frame)
         query = _in_time_order(self.job.shard_query(labels(self.job.shards).index(shard)))
         engine = engine_for(query, tables, self.job.recall)
-        found = [matches for batches in feed(engine.query, tables) if (matches := engine.push(batches)) is not None]
-        return _result(shard, engine, found)
+        return _result(shard, engine, list(run(engine, tables)))
 
     def _engine(self, shard: int, snapshot: bytes | None) -> Engine:
         """The engine of a state, or a new one."""

@@ -169,6 +169,10 @@ class Plan:
         """Words of a slot's record."""
         return at.LINK0 + self.links * LINK_WORDS + self.numbers.shape[1] + sum(self._extra_fields().values())
 
+    def record_words(self) -> int:
+        """Words of an arriving row's record."""
+        return at.R_CODES + self.links + self.numbers.shape[1]
+
     def key_words(self) -> int:
         """Words of a key's record."""
         more = 1 if self.value else 2 if self.credits_by_key else 0

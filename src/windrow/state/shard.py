@@ -56,12 +56,7 @@ class Shard:
                 return
             if status == at.FULL:
                 raise Full
-            self.make_room(status, len(batch) // self.row_words)
-
-    @property
-    def row_words(self) -> int:
-        """Words of an arriving row's record."""
-        return at.R_CODES + self.plan.links + self.plan.numbers.shape[1]
+            self.make_room(status, len(batch) // self.plan.record_words())
 
     @property
     def capacity(self) -> Capacity:

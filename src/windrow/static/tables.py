@@ -9,7 +9,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from windrow.errors import SpecError
-from windrow.feed import engine_for, feed
+from windrow.feed import engine_for, run
 from windrow.kernels import truncated
 from windrow.spec import Query
 from windrow.state.coding import row_bytes
@@ -62,8 +62,7 @@ def kept_rows(label: Ints, kept: Ints, nulls: int) -> NDArray[np.bool_]:
 def joined(query: Query, tables: dict[str, pa.Table]) -> pa.Table:
     """The exact join of tables, by the engine."""
     engine = engine_for(query, tables, recall=False)
-    pieces = [matches for batches in feed(query, tables) if (matches := engine.push(batches)) is not None]
-    return pa.concat_tables(pieces)
+    return pa.concat_tables(run(engine, tables))
 
 
 def _first(label: Ints) -> tuple[Ints, Ints]:
