@@ -66,11 +66,11 @@ class Case:
 
     def shard(self) -> Shard:
         """A fresh shard of such an engine."""
-        return self.engine()._bound()[1]
+        return self.engine().bound()[1]
 
     def records(self) -> list[np.ndarray]:
         """The input as the records that kernels take; the same for every policy."""
-        binding = self.engine()._bound()[0]
+        binding = self.engine().bound()[0]
         found = []
         for batch in self.batches:
             rows = [rows_of(binding, s, t, at.LOW, 0) for s, t in enumerate(tables(binding, batch))]

@@ -29,7 +29,8 @@ def test_every_policy_and_statistic_is_listed() -> None:
 
 
 def test_names_and_rules_are_unique() -> None:
-    assert [policy.name for policy in policies.ALL] == ["rand", "fifo", "prob", "life", "life-expected", "gdj", "age"]
+    names = ["rand", "fifo", "prob", "life", "life-expected", "gdj", "age", "auto"]
+    assert [policy.name for policy in policies.ALL] == names
     assert [statistic.name for statistic in statistics.ALL] == ["oracle", "running", "decayed", "sketch"]
     assert len({policy.rule for policy in (*policies.ALL, policies.Given)}) == len(policies.ALL) + 1
 

@@ -13,7 +13,7 @@ from windrow.engine.outputs import OutputColumn, outputs
 from windrow.errors import MemoryTooSmall, SpecError, UnknownColumn
 from windrow.kernels import layout as at
 from windrow.kernels.layout import HIGH, NONE
-from windrow.policies import Age, Given, GreedyDual, Policy
+from windrow.policies import Age, Auto, Given, GreedyDual, Policy
 from windrow.spec import Memory, Query, Stream, split_reference
 from windrow.spec.bytesize import format_bytes
 from windrow.state.block import fixed_bytes
@@ -24,6 +24,8 @@ from windrow.statistics import Decayed, Oracle, Running, Sketch, Statistic
 STATISTICS_SHARE = 8  # one part in so many of a budget in bytes is for keys that only statistics keep
 RECALL_SHARE = 16  # and one in so many for the estimate of recall
 SMALL_SAMPLE_BYTES = 1 << 16
+TRIAL_SHARE = 16  # and one in so many for the trials of the policy auto
+SMALL_TRIAL_BYTES = 1 << 18
 LONGEST = 2**61  # lateness and patience, in units of time
 
 
@@ -217,7 +219,7 @@ def _with_budget(plan: Plan, query: Query, oracle_rows: int = 0) -> tuple[Plan, 
     if query.on_full == "fail":  # nobody is ever chosen, so nothing needs to be known about anybody
         plan = replace(plan, fail_when_full=True)
     else:
-        learning = _learning(getattr(query.policy, "statistics", None))
+        learning = _learning(Running() if isinstance(query.policy, Auto) else getattr(query.policy, "statistics", None))
         drop = at.UNBIASED if query.sample == "unbiased" else query.sample or 0.0
         plan = replace(plan, rule=query.policy.rule, learning=learning, shedding=_shedding(query.policy), drop=drop)
     portions = memory.portions(query.names) or (1.0,)
@@ -238,7 +240,8 @@ def _byte_budget(plan: Plan, memory: Memory, portions: tuple[float, ...], fixed:
     total = int(memory.bytes or 0)
     learning = plan.learning
     idle = total // STATISTICS_SHARE if learning.kind == at.STAT_RUNNING else 0
-    statistics = fixed + idle
+    trial = _trial_bytes(total) if plan.rule == at.AUTO else 0
+    statistics = fixed + idle + trial
     recall = _recall_bytes(total)
     rest = total - statistics - recall
     caps = tuple(int(rest * p) for p in portions)
@@ -251,12 +254,17 @@ def _byte_budget(plan: Plan, memory: Memory, portions: tuple[float, ...], fixed:
         )
     counts_keys = learning.kind == at.STAT_RUNNING and plan.directories > 0
     limit = idle // plan.key_bytes() if counts_keys else HIGH
-    return replace(plan, cap_bytes=caps, cap_rows=(HIGH,) * len(caps), idle_limit=limit), recall
+    return replace(plan, cap_bytes=caps, cap_rows=(HIGH,) * len(caps), idle_limit=limit, trial_bytes=trial), recall
 
 
 def _recall_bytes(total: int) -> int:
     """Bytes of a budget for the estimate of recall: a small part, but of small budgets enough for a sample."""
     return max(total // RECALL_SHARE, min(total // 4, SMALL_SAMPLE_BYTES))
+
+
+def _trial_bytes(total: int) -> int:
+    """Bytes of a budget for the trials of `auto`: likewise."""
+    return max(total // TRIAL_SHARE, min(total // 4, SMALL_TRIAL_BYTES))
 
 
 def _enough(least: int, portions: tuple[float, ...], learning: Learning, fixed: int) -> int:

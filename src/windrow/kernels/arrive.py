@@ -16,7 +16,7 @@ from windrow.kernels import age, tournament
 from windrow.kernels.chains import key_of, link_at, slot_at, stream_at, take_slot
 from windrow.kernels.credit import first_credit
 from windrow.kernels.directory import key_at
-from windrow.kernels.estimate import fade, hist_learn, learn_key, learns
+from windrow.kernels.estimate import fade, hist_learn, learn_key, learns, pools
 from windrow.kernels.jit import inline, inner
 from windrow.kernels.layout import (
     ARRIVALS,
@@ -246,7 +246,7 @@ def learn(m: Memory, r: Any, rx: Any, at: int, slot: int) -> None:
         learn_key(m, d, key, stream, r[at + R_CODES + link], gain)
         if ranked(m) and not m.by_row:
             for other in range(m.streams):
-                if other != stream:
+                if other != stream or pools(m):
                     touch_group(m.w, key, other)
     if m.hists > 0:
         learn_numbers(m.w, r, rx, at, gain)

@@ -13,7 +13,10 @@ from windrow.kernels.directory import key_at
 from windrow.kernels.hashing import mix64
 from windrow.kernels.jit import inline, inner
 from windrow.kernels.layout import (
+    AUTO,
     BINS,
+    BRIEF,
+    CHOICE,
     DIR_SIZE,
     FREQ,
     GROWTH,
@@ -30,6 +33,7 @@ from windrow.kernels.layout import (
     ORACLE_AT,
     ORACLE_START_AT,
     PER_STREAM,
+    POOLED,
     SKETCH_AT,
     SKETCH_DEPTH,
     SKETCH_WIDTH,
@@ -51,6 +55,47 @@ def freq_at(record: int, stream: int) -> int:
 def worth_at(m: Memory, record: int, stream: int) -> int:
     """Where a key's frequency weighted by output value stands."""
     return record + 1 + PER_STREAM * m.streams + stream
+
+
+@inline
+def brief_at(m: Memory, record: int, stream: int) -> int:
+    """Where a key's count of late arrivals stands (AUTO)."""
+    return record + 1 + (PER_STREAM + (1 if m.valued else 0)) * m.streams + stream
+
+
+@inline
+def brief_worth_at(m: Memory, record: int, stream: int) -> int:
+    """Where that count weighted by output value stands."""
+    return brief_at(m, record, stream) + m.streams
+
+
+@inline
+def arrivals_of(m: Memory, record: int, stream: int) -> float:
+    """How often a key arrives on a stream, as the rule counts it."""
+    if m.rule != AUTO:
+        return m.x[freq_at(record, stream)]
+    choice = m.w[CHOICE]
+    if choice & POOLED == 0:
+        return m.x[brief_at(m, record, stream)] if choice & BRIEF else m.x[freq_at(record, stream)]
+    total = 0.0
+    for each in range(m.streams):
+        total += m.x[brief_at(m, record, each)] if choice & BRIEF else m.x[freq_at(record, each)]
+    return total
+
+
+@inline
+def pools(m: Memory) -> bool:
+    """Whether an arrival also counts for the rows of its own stream."""
+    return m.rule == AUTO and m.w[CHOICE] & POOLED != 0
+
+
+@inline
+def worth_of(m: Memory, record: int, stream: int) -> float:
+    """The same weighted by output value; never pooled, for values of different streams do not compare."""
+    if m.rule != AUTO:
+        return m.x[worth_at(m, record, stream)]
+    at = brief_worth_at(m, record, stream) if m.w[CHOICE] & BRIEF else worth_at(m, record, stream)
+    return m.x[at]
 
 
 @inner
@@ -132,13 +177,24 @@ def learn_key(m: Memory, d: int, key: int, stream: int, code: int, gain: float) 
         if m.valued:
             m.x[worth_at(m, record, stream)] = sketch_add(m.w, d, stream, 1, code, weight * gain)
     else:
-        m.x[freq_at(record, stream)] += weight
+        whole = 1.0 if m.rule == AUTO else weight
+        m.x[freq_at(record, stream)] += whole
         if m.valued:
-            m.x[worth_at(m, record, stream)] += weight * gain
+            m.x[worth_at(m, record, stream)] += whole * gain
+        if m.rule == AUTO:
+            learn_brief(m, record, stream, weight, gain)
     if m.streams > 2:
         mean = m.w[MEANS_AT] + (d * m.streams + stream) * 2
         m.x[mean] = min(m.x[mean] + 1.0, 1024.0)
-        m.x[mean + 1] += (m.x[freq_at(record, stream)] - m.x[mean + 1]) / m.x[mean]
+        m.x[mean + 1] += (arrivals_of(m, record, stream) - m.x[mean + 1]) / m.x[mean]
+
+
+@inline
+def learn_brief(m: Memory, record: int, stream: int, weight: float, gain: float) -> None:
+    """Count an arrival among the late ones (AUTO)."""
+    m.x[brief_at(m, record, stream)] += weight
+    if m.valued:
+        m.x[brief_worth_at(m, record, stream)] += weight * gain
 
 
 @inner
@@ -153,9 +209,10 @@ def fade(words: Any) -> bool:
         for key in range(m.w[m.dirs_at + d * DIR_SIZE + KEY_TOP]):
             record = key_at(m, d, key)
             for stream in range(m.streams):
-                m.x[freq_at(record, stream)] *= 1e-100
+                m.x[brief_at(m, record, stream) if m.rule == AUTO else freq_at(record, stream)] *= 1e-100
                 if m.valued:
-                    m.x[worth_at(m, record, stream)] *= 1e-100
+                    at = brief_worth_at(m, record, stream) if m.rule == AUTO else worth_at(m, record, stream)
+                    m.x[at] *= 1e-100
     for line in range(m.dirs * m.streams):
         m.x[m.w[MEANS_AT] + line * 2 + 1] *= 1e-100
     worths = 2 if m.valued else 1

@@ -22,9 +22,9 @@ tournament (or the dense list of RAND) and in every ordered index of its stream.
 
 from itertools import count
 
-from windrow.kernels.rules import AGE, FIFO, GIVEN, GREEDY_DUAL, LIFE, LIFE_EXPECTED, PROB, RAND
+from windrow.kernels.rules import AGE, AUTO, FIFO, GIVEN, GREEDY_DUAL, LIFE, LIFE_EXPECTED, PROB, RAND
 
-__all__ = ["AGE", "FIFO", "GIVEN", "GREEDY_DUAL", "LIFE", "LIFE_EXPECTED", "PROB", "RAND"]
+__all__ = ["AGE", "AUTO", "FIFO", "GIVEN", "GREEDY_DUAL", "LIFE", "LIFE_EXPECTED", "PROB", "RAND"]
 
 NONE = -1
 LOW = -(2**62)  # "no time seen yet"; far enough from the ends of int64 that durations can be added
@@ -37,6 +37,7 @@ SEQ, MATCHED, RANDOM, CLOCK, WATERMARK, CURSOR, ARRIVALS = (next(_next) for _ in
 PEAK_ROWS, PEAK_BYTES, FREE, FREE_COUNT, TOP, ROUTED, GONE, GONE_COUNT = (next(_next) for _ in range(8))
 WEIGHT, VALUE = (next(_next) for _ in range(2))  # floats
 MARKED, TRIAL, TRIAL_LEFT, TRIAL_START, TRIAL_SPAN, INITIAL = (next(_next) for _ in range(6))  # credits, see credit.py
+CHOICE, HALF_LIFE = (next(_next) for _ in range(2))  # of the rule AUTO, see state/chooser.py
 # switches
 RULE, BY_ROW, STATISTIC, KEEP_IDLE, EMIT, FAIL_WHEN_FULL, HAS_VALUE, VALUE_SUM = (next(_next) for _ in range(8))
 SEED, KEY_BYTES, IDLE_LIMIT, DRIFTING, KEEP_GONE, LEARNED_AHEAD, PENDING = (next(_next) for _ in range(7))
@@ -73,10 +74,13 @@ STREAM_BITS = 8  # the low bits of COST name the stream
 STREAM_MASK = (1 << STREAM_BITS) - 1
 # a key's record: the code, four words per stream, then (with output values) one worth per stream; with credits by key
 # FREQ counts what residents have gained, and behind come per stream the count that is filed, and the heap's root + 1
+# with AUTO the counts are twice there, of all arrivals and of late ones (see estimate.py)
 CODE = 0
 HEAD, TAIL, COUNT, FREQ, PER_STREAM = 1, 2, 3, 4, 4
 # a node's record in a tournament: the leaf that wins below it and what it wins with; drifting trees have all six words
 WIN, BASE, TIE, SLOPE, TURN, FAIL = range(6)
+# what the rule AUTO goes by: late arrivals instead of all, those of all streams instead of the partners'
+BRIEF, POOLED = 1, 2
 # where a credit starts, and what a match adds to it
 START_SHARE, START_TUNED, START_ZERO, START_TOP = range(4)
 GAIN_ONE, GAIN_RANK, GAIN_NONE, GAIN_TOP = range(4)

@@ -1,7 +1,8 @@
-"""Sampling rows for the estimate of recall: an exact join that only counts, and stores a sample of the rows.
+"""Samples: of rows, for the estimate of recall; of keys, for the trials of the rule AUTO.
 
-Every row probes, but only sampled rows are stored; each match with a stored row then stands for 1 / share matches.
-That is an unbiased count, and it does not mind skew: a popular key has many rows, of which its share is stored.
+The estimate of recall is an exact join that only counts, and stores a sample of the rows. Every row probes, but only
+sampled rows are stored; each match with a stored row then stands for 1 / share matches. That is an unbiased count, and
+it does not mind skew: a popular key has many rows, of which its share is stored.
 """
 
 from typing import Any
@@ -18,6 +19,7 @@ from windrow.kernels.layout import (
     NEWER,
     OLDEST,
     PROBE_ONLY,
+    R_CODES,
     R_LIVE,
     SAMPLE_AT,
     SAMPLE_SHARE,
@@ -39,6 +41,27 @@ def row_word(m: Memory, seq: int) -> Any:
 def in_sample(word: Any, share: float) -> bool:
     """Whether a row belongs to a sample of some share; smaller samples lie inside larger ones."""
     return bool(np.float64(word >> np.uint64(11)) < share * 9007199254740992.0)
+
+
+@inline
+def key_in_sample(code: int, low: float, high: float) -> bool:
+    """Whether a key belongs to the sample of keys between two shares; samples that do not overlap share no key."""
+    word = mix64(np.uint64(code) ^ np.uint64(0x5851F42D4C957F2D))
+    return in_sample(word, high) and not in_sample(word, low)
+
+
+@entry
+def sampled_keys(records: Any, words: int, low: float, high: float, keep_others: bool) -> Any:
+    """The rows of a batch whose key belongs to a sample; others are left out or, if they are kept, only counted."""
+    found, n = np.empty(records.shape[0], np.int64), 0
+    for at in range(0, records.shape[0], words):
+        chosen = key_in_sample(records[at + R_CODES], low, high)
+        if chosen or keep_others:
+            found[n : n + words] = records[at : at + words]
+            if not chosen:
+                found[n + R_LIVE] = 0
+            n += words
+    return found[:n].copy()
 
 
 @inline

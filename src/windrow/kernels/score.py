@@ -5,6 +5,7 @@
     LIFE_EXPECTED  p * min(e - now, L)   L: how long rows of such a p have been held
     GIVEN          what came with the row
     GREEDY_DUAL    the row's credit      see credit.py
+    AUTO           p                     p: as the present choice counts arrivals, see estimate.py
 
 Where every stream shares one key and no output value is given, all rows of a stream with one key have one p: the
 leaf is (key, stream) and its oldest row stands for it; with credits, the one that has least. Otherwise each row is a
@@ -19,11 +20,12 @@ import numpy as np
 from windrow.kernels import tournament
 from windrow.kernels.chains import key_of, slot_at, stream_at
 from windrow.kernels.directory import key_at
-from windrow.kernels.estimate import freq_at, hist_share, life_expected, worth_at
+from windrow.kernels.estimate import arrivals_of, freq_at, hist_share, life_expected, worth_of
 from windrow.kernels.jit import inline, inner
 from windrow.kernels.layout import (
     ARRIVALS,
     ARRIVED,
+    AUTO,
     BASE,
     CLOCK,
     COST,
@@ -85,7 +87,7 @@ HIGHEST = 1e150  # scores are cut here, so that a score times a clock stays fini
 def ranked(m: Memory) -> bool:
     """Whether the rule keeps priorities at all."""
     rule = m.rule
-    return rule == PROB or rule == LIFE or rule == LIFE_EXPECTED or rule == GIVEN or rule == GREEDY_DUAL
+    return rule == PROB or rule == LIFE or rule == LIFE_EXPECTED or rule == GIVEN or rule == GREEDY_DUAL or rule == AUTO
 
 
 @inline
@@ -144,11 +146,11 @@ def group_score(m: Memory, key: int, stream: int) -> float:
         first = slot_at(m, leader(m, record, stream))
         return m.x[first + m.w[SCORE_OFF]] + m.x[freq_at(record, stream)]
     if m.streams == 2:
-        return m.x[freq_at(record, 1 - stream)]
+        return arrivals_of(m, record, 1 - stream)
     product = 1.0
     for other in range(m.streams):
         if other != stream:
-            product *= m.x[freq_at(record, other)]
+            product *= arrivals_of(m, record, other)
     return product
 
 
@@ -160,8 +162,8 @@ def with_keys(words: Any, d: int, key: int, stream: int, chance: float, value: f
     for other in range(m.streams):
         if other == stream or m.w[m.w[POSITION_AT] + other * m.dirs + d] == NONE:
             continue
-        freq = m.x[freq_at(record, other)]
-        worth = m.x[worth_at(m, record, other)] if m.valued else freq
+        freq = arrivals_of(m, record, other)
+        worth = worth_of(m, record, other) if m.valued else freq
         if m.streams > 2:  # a row with more neighbours must not count as rarer: compare with the usual arrival
             usual = max(m.x[m.w[MEANS_AT] + (d * m.streams + other) * 2 + 1], 1e-300)
             freq, worth = freq / usual, worth / usual

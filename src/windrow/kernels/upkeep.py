@@ -8,11 +8,13 @@ from windrow.kernels import directory, tournament
 from windrow.kernels.chains import free_slot, key_of, link_at, slot_at, stream_at, take_slot
 from windrow.kernels.credit import credit_of, files, renew
 from windrow.kernels.directory import key_at
-from windrow.kernels.estimate import freq_at, hist_learn, worth_at
+from windrow.kernels.estimate import brief_at, brief_worth_at, freq_at, hist_learn, worth_at
 from windrow.kernels.jit import entry, inline, inner
 from windrow.kernels.layout import (
     ARRIVALS,
     ARRIVED,
+    AUTO,
+    CHOICE,
     CLOCK,
     CODE,
     COST,
@@ -33,6 +35,8 @@ from windrow.kernels.layout import (
     GONE_COUNT,
     GONE_SIZE,
     GREEDY_DUAL,
+    GROWTH,
+    HALF_LIFE,
     HIST_SIZE,
     HISTS_AT,
     IDLE_LIMIT,
@@ -48,6 +52,7 @@ from windrow.kernels.layout import (
     OLDEST,
     PEAK_BYTES,
     PEAK_ROWS,
+    PER_STREAM,
     RANDOM,
     RANK,
     ROW,
@@ -72,6 +77,7 @@ from windrow.kernels.layout import (
 )
 from windrow.kernels.memory import Memory, memory_of
 from windrow.kernels.retain import admit, any_over, expire_all, is_idle, move_watermark, open_key, shed
+from windrow.kernels.sample import key_in_sample
 from windrow.kernels.score import clock, ranked, touch_all
 
 RARITIES = 2048  # exponents of a float
@@ -189,11 +195,26 @@ def drain(block: Any) -> Any:
 
 
 @entry
-def move_residents(old: Any, new: Any, extra_cost: int, learned: bool) -> Any:
+def sample_size(block: Any, low: float, high: float) -> tuple[int, int]:
+    """Residents and keys in the sample of keys between two shares, where all streams have one key in common."""
+    m = memory_of(block)
+    rows, keys = 0, 0
+    for key in range(m.w[m.dirs_at + KEY_TOP]):
+        record = key_at(m, 0, key)
+        if m.w[record + COUNT] != NONE and key_in_sample(m.w[record + CODE], low, high):
+            keys += 1
+            for stream in range(m.streams):
+                rows += m.w[record + PER_STREAM * stream + COUNT]
+    return rows, keys
+
+
+@entry
+def move_residents(old: Any, new: Any, extra_cost: int, learned: bool, low: float, high: float) -> Any:
     """Admit the residents of one block to an empty one of the same join; the new slot of each old one.
 
     Charges grow by `extra_cost` per row, what the new block costs more. The new block has room for all. With `learned`
-    both blocks count frequencies in the same way: they move too, with the keys that only statistics keep.
+    both blocks count frequencies in the same way: they move too, with the keys that only statistics keep. Only keys
+    of the sample between two shares move, if those are not 0 and 1; all streams then have one key in common.
     """
     a, b = memory_of(old), memory_of(new)
     moved = np.zeros(a.w[TOP], np.int64)
@@ -208,21 +229,25 @@ def move_residents(old: Any, new: Any, extra_cost: int, learned: bool) -> Any:
             b.w[stream_at(b, stream) + word] = a.w[stream_at(a, stream) + word]
         slot = a.w[stream_at(a, stream) + OLDEST]
         while slot >= 0:
-            moved[slot] = move_one(a, b, slot, stream, extra_cost)
+            if high - low == 1.0 or key_in_sample(a.w[key_at(a, 0, key_of(a, slot, 0)) + CODE], low, high):
+                moved[slot] = move_one(a, b, slot, stream, extra_cost)
             slot = a.w[slot_at(a, slot) + NEWER]
+    if a.rule == AUTO and b.rule == AUTO:
+        for word in (CHOICE, HALF_LIFE, GROWTH):
+            b.w[word] = a.w[word]
     if learned:
         b.x[WEIGHT] = a.x[WEIGHT]
         for d in range(a.dirs):
-            move_frequencies(a, b, d)
+            move_frequencies(a, b, d, low, high)
     return moved
 
 
 @inner
-def move_frequencies(a: Memory, b: Memory, d: int) -> None:
+def move_frequencies(a: Memory, b: Memory, d: int, low: float, high: float) -> None:
     """Copy how often the keys of a directory arrive; keys without residents come along."""
     for key in range(a.w[a.dirs_at + d * DIR_SIZE + KEY_TOP]):
         x = key_at(a, d, key)
-        if a.w[x + COUNT] == NONE:
+        if a.w[x + COUNT] == NONE or (high - low < 1.0 and not key_in_sample(a.w[x + CODE], low, high)):
             continue
         there = directory.find(b, d, a.w[x + CODE])
         if there < 0:
@@ -233,6 +258,10 @@ def move_frequencies(a: Memory, b: Memory, d: int) -> None:
             b.w[freq_at(y, stream)] = a.w[freq_at(x, stream)]
             if a.valued:
                 b.w[worth_at(b, y, stream)] = a.w[worth_at(a, x, stream)]
+            if a.rule == AUTO and b.rule == AUTO:
+                b.w[brief_at(b, y, stream)] = a.w[brief_at(a, x, stream)]
+                if a.valued:
+                    b.w[brief_worth_at(b, y, stream)] = a.w[brief_worth_at(a, x, stream)]
 
 
 @inner

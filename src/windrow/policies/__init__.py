@@ -8,6 +8,7 @@ from typing import Any
 from windrow import record
 from windrow.errors import UnknownPolicy
 from windrow.policies.age import Age
+from windrow.policies.auto import Auto
 from windrow.policies.fifo import Fifo
 from windrow.policies.given import Given
 from windrow.policies.greedy_dual import GreedyDual
@@ -18,10 +19,11 @@ from windrow.policies.prob import Prob
 from windrow.policies.rand import Rand
 
 __all__ = [
-    "ALL", "Age", "Fifo", "Given", "GreedyDual", "Life", "LifeExpected", "Policy", "Prob", "Rand", "by_name", "resolve",
+    "ALL", "Age", "Auto", "Fifo", "Given", "GreedyDual", "Life", "LifeExpected", "Policy", "Prob", "Rand", "by_name",
+    "resolve",
 ]  # fmt: skip
 
-ALL: tuple[type[Policy], ...] = (Rand, Fifo, Prob, Life, LifeExpected, GreedyDual, Age)
+ALL: tuple[type[Policy], ...] = (Rand, Fifo, Prob, Life, LifeExpected, GreedyDual, Age, Auto)
 """The policies that need nothing but the streams."""
 
 _KNOWN = (*ALL, Given)

@@ -125,6 +125,7 @@ def start(plan: Plan, route: Route, emit: bool, capacity: Capacity | None = None
     words[at.CLOCK] = words[at.WATERMARK] = LOW
     floats[at.WEIGHT] = 1.0
     floats[at.GROWTH] = plan.learning.growth
+    words[at.HALF_LIFE] = NONE
     write_shedding(words, plan)
     switches = {
         at.RULE: plan.rule, at.BY_ROW: plan.by_row, at.STATISTIC: plan.learning.kind,
@@ -157,6 +158,12 @@ def write_shedding(words: np.ndarray, plan: Plan) -> None:
     words[at.INITIAL] = FIRST_TRIAL
     if plan.rule == at.AGE:
         view(words, at.AGES_AT, plan.streams, at.AGE_SIZE).view(np.float64)[:, at.A_LIMIT] = 1.0
+
+
+def write_growth(words: np.ndarray) -> None:
+    """How much more an arrival weighs than the one before it, for the half-life that AUTO has chosen, if it has."""
+    if words[at.RULE] == at.AUTO and words[at.HALF_LIFE] > 0:
+        words.view(np.float64)[at.GROWTH] = 2.0 ** (1.0 / float(words[at.HALF_LIFE]))
 
 
 FIRST_TRIAL = 4  # the tuner begins with the share 1 - 2 ** -4

@@ -64,6 +64,7 @@ def saved(shard: Shard, known: Sequence[frozenset[str]]) -> Saved:
     keys = [compact.keys_in_use(words, together, d, plan.positions()[:, d].copy()) for d in range(plan.directories)]
     columns |= _keys(shard, keys)
     columns |= _order(shard, together, keys)
+    columns |= _trial(shard)
     return Saved(columns, slots)
 
 
@@ -124,6 +125,9 @@ def learned(plan: Plan) -> dict[str, int]:
     found = {f"freq{s}": at.PER_STREAM * s + at.FREQ for s in range(plan.streams)}
     if plan.value is not None:
         found |= {f"worth{s}": 1 + at.PER_STREAM * plan.streams + s for s in range(plan.streams)}
+    if plan.rule == at.AUTO:
+        first = 1 + (at.PER_STREAM + (plan.value is not None)) * plan.streams
+        found |= {f"brief{k}": first + k for k in range(plan.key_words() - first)}
     return found
 
 
@@ -154,6 +158,21 @@ def _order(shard: Shard, slots: np.ndarray, keys: list[np.ndarray]) -> dict[str,
         leaves = compact.read_row_leaves(words, slots, word) if plan.by_row else None
         leaves = compact.read_key_leaves(words, keys[0], word) if leaves is None else leaves
         found[name] = leaves.view(np.float64)
+    return found
+
+
+def _trial(shard: Shard) -> dict[str, np.ndarray]:
+    """What the rule AUTO is trying."""
+    if shard.chooser is None:
+        return {}
+    whole, floats = shard.chooser.state()
+    found = {"trial.whole": whole, "trial.floats": floats}
+    for g, forks in enumerate(shard.chooser.forks):
+        plan = forks[0].plan
+        found[f"trial.caps{g}"] = np.array([plan.cap_rows, plan.cap_bytes], np.int64).ravel()
+        for k, fork in enumerate(forks):
+            columns = saved(fork, [frozenset[str]()] * shard.plan.streams).columns
+            found |= {f"fork{g}-{k}.{name}": column for name, column in columns.items()}
     return found
 
 

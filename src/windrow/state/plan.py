@@ -61,6 +61,7 @@ class Plan:
     idle_limit: int = HIGH
     probe_order: tuple[tuple[int, ...], ...] | None = None
     drop: float = 0.0  # probability that a row is not stored, or UNBIASED
+    trial_bytes: int = HIGH  # for the forks of the rule AUTO
 
     @property
     def streams(self) -> int:
@@ -95,7 +96,7 @@ class Plan:
     @property
     def ranked(self) -> bool:
         """Whether the rule keeps priorities."""
-        return self.rule in (at.PROB, at.LIFE, at.LIFE_EXPECTED, at.GIVEN, at.GREEDY_DUAL)
+        return self.rule in (at.PROB, at.LIFE, at.LIFE_EXPECTED, at.GIVEN, at.GREEDY_DUAL, at.AUTO)
 
     @property
     def drifting(self) -> bool:
@@ -176,6 +177,8 @@ class Plan:
     def key_words(self) -> int:
         """Words of a key's record."""
         more = 1 if self.value else 2 if self.credits_by_key else 0
+        if self.rule == at.AUTO:
+            more += 2 if self.value else 1
         return 1 + (PER_STREAM + more) * self.streams
 
     def node_words(self) -> int:
@@ -226,6 +229,11 @@ class Plan:
         """Whether a shard of the other plan can serve this one with new windows and caps alone."""
         mine = (self.rule, self.learning, self.shedding, self.pools, self.fail_when_full)
         return mine == (other.rule, other.learning, other.shedding, other.pools, other.fail_when_full)
+
+    def with_caps(self, rows: np.ndarray, size: np.ndarray) -> "Plan":
+        """The same join with other caps for its pools, at least a row in each."""
+        caps = (tuple(int(min(max(cap, 1), HIGH)) for cap in found) for found in (rows, size))
+        return replace(self, cap_rows=next(caps), cap_bytes=next(caps))
 
     def without_cap(self, pooled: bool = True) -> "Plan":
         """The same join, exact: no caps, no policy, no statistics; all streams in one pool unless told otherwise."""

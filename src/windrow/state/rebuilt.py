@@ -17,6 +17,7 @@ from windrow.kernels.hashing import mix_words
 from windrow.kernels.layout import FILLED
 from windrow.state import block
 from windrow.state.block import Capacity, view
+from windrow.state.chooser import CHOICES, STATE, Chooser
 from windrow.state.coding_numbers import ordered_codes
 from windrow.state.compact import HEAD, INTEGERS, LINE, TABLES, fields_of, learned, lines_of
 from windrow.state.graph import Route, route
@@ -26,6 +27,7 @@ from windrow.state.shard import Shard
 
 LEAST_ROOM = 256  # slots and keys of the smallest block
 _NOTHING = np.zeros(0)
+_TRIAL = tuple(zip(("whole", "floats"), STATE, (np.int64, np.float64), strict=True))
 
 
 def restored(plan: Plan, emit: bool, columns: Columns, known: Sequence[Mapping[str, np.ndarray]]) -> Shard:
@@ -56,6 +58,29 @@ class _Building:
         for ix, (stream, column) in enumerate(plan.indexed()):
             self._index(words, ix, stream, column)
         self._order(words)
+        if self.shard.chooser is not None:
+            self._trial(self.shard.chooser)
+
+    def _trial(self, chooser: Chooser) -> None:
+        """What the rule AUTO is trying; a fork has nothing of the kind."""
+        if "trial.whole" not in self.columns:
+            self.shard.chooser = None
+            return
+        try:
+            samples = chooser.resume(*(self._get(f"trial.{n}", k, t) for n, k, t in _TRIAL))
+        except ValueError as error:
+            raise SnapshotError("the snapshot was altered: its trial cannot be what it says") from error
+        chooser.forks = [self._forks(g) for g in range(samples)]
+
+    def _forks(self, sample: int) -> list[Shard]:
+        """The forks of one sample of keys, one for each choice."""
+        plan = self.plan.with_caps(*np.split(self._get(f"trial.caps{sample}", 2 * self.plan.pools), 2))
+        found = []
+        for k in range(len(CHOICES)):
+            start = f"fork{sample}-{k}."
+            mine = {n.removeprefix(start): column for n, column in self.columns.items() if n.startswith(start)}
+            found.append(restored(plan, False, mine, [dict[str, np.ndarray]()] * self.plan.streams))
+        return found
 
     def _get(self, name: str, size: int | None = None, kind: type = np.int64) -> np.ndarray:
         """A column that must be there."""
@@ -89,6 +114,7 @@ class _Building:
     def _fixed(self, words: np.ndarray) -> None:
         """Head and lines."""
         words[HEAD] = self._get("head", len(HEAD))
+        block.write_growth(words)
         lines = self._get("lines", self.plan.streams * len(LINE)).reshape(self.plan.streams, len(LINE))
         view(words, at.STREAMS_AT, self.plan.streams, at.STREAM_SIZE)[:, LINE] = lines
         clocks = [words[at.CLOCK], words[at.WATERMARK], *lines[:, LINE.index(at.LAST_TIME)]]

@@ -15,6 +15,7 @@ from windrow.kernels.many import drive_many
 from windrow.kernels.pair import drive_pair
 from windrow.state import block
 from windrow.state.block import Capacity, view
+from windrow.state.chooser import Chooser
 from windrow.state.graph import route
 from windrow.state.plan import Plan
 
@@ -32,6 +33,7 @@ class Shard:
     def __init__(self, plan: Plan, emit: bool = True, words: np.ndarray | None = None) -> None:
         """An empty shard, or one that takes over a block."""
         self.plan = plan
+        self.chooser = Chooser(self) if plan.rule == at.AUTO else None
         self._gone: list[np.ndarray] = []
         self.hold(block.start(plan, route(plan), emit) if words is None else words)
         if words is None:
@@ -44,6 +46,20 @@ class Shard:
 
     def advance(self, batch: np.ndarray) -> Iterator[np.ndarray]:
         """Take a batch of row records; yields matches as arrays [stream, match] of payload rows, in pieces."""
+        if self.chooser is None:
+            yield from self._drive(batch)
+            return
+        for piece in self.chooser.pieces(batch):
+            yield from self._drive(piece)
+            self.chooser.watch(piece)
+
+    def count(self, batch: np.ndarray) -> None:
+        """Take a batch of row records for its counts alone."""
+        for _ in self._drive(batch):
+            pass
+
+    def _drive(self, batch: np.ndarray) -> Iterator[np.ndarray]:
+        """Run the driver until the batch is taken."""
         self._reroute()
         self.words[at.CURSOR] = 0
         drive = drive_pair if self.plan.is_pair else drive_many
@@ -92,10 +108,13 @@ class Shard:
 
     def raise_watermark(self, mark: int) -> None:
         """Let no row before a time be waited for any longer: what could only match such rows expires."""
-        upkeep.raise_watermark(self.words, mark)
+        for shard in (self, *(fork for forks in (self.chooser.forks if self.chooser else ()) for fork in forks)):
+            upkeep.raise_watermark(shard.words, mark)
 
     def grow(self, capacity: Capacity, oracle_rows: int | None = None) -> None:
-        """Move into a block of another capacity."""
+        """Move into a block of another capacity; no part gets smaller."""
+        now = self.capacity
+        capacity = Capacity(*(max(getattr(s, part) for s in (now, capacity)) for part in ("slots", "keys", "blocks")))
         self.hold(block.regrown(self.words, self.plan, capacity, oracle_rows))
         upkeep.rebuild(self.words)
 
@@ -125,6 +144,8 @@ class Shard:
             self.hold(before)
             raise Full
         self.plan = plan
+        if self.chooser is not None:
+            self.chooser.restart()
 
     def moved_to(self, plan: Plan, prepare: Callable[["Shard"], None] | None = None) -> tuple["Shard", np.ndarray]:
         """The same residents under a plan with another policy or other pools; and the new slot of each old one.
@@ -143,10 +164,38 @@ class Shard:
         if prepare is not None:
             prepare(other)
         extra = plan.row_bytes() - self.plan.row_bytes()
-        slots = upkeep.move_residents(self.words, other.words, extra, learned)
+        slots = upkeep.move_residents(self.words, other.words, extra, learned, 0.0, 1.0)
         if upkeep.reconsider(other.words) == at.FULL:
             raise Full
+        if other.chooser is not None:
+            other.chooser.restart(self.chooser)
         return other, slots
+
+    def fork(self, low: float = 0.0, high: float = 1.0) -> "Shard":
+        """The same shard once more, only counting; or only its keys between two shares, and memory to scale."""
+        other, share = Shard(self.plan, emit=False), high - low
+        other.chooser = None
+        other.grow(self.capacity if share == 1.0 else self._room_for_sample(low, high))
+        block.carry(self.words, self.plan, other.words, other.plan, learned=True)
+        upkeep.move_residents(self.words, other.words, 0, True, low, high)
+        if share < 1.0:
+            mine, theirs = (view(s.words, at.POOLS_AT, s.plan.pools, at.POOL_SIZE) for s in (self, other))
+            part = theirs[:, at.USED_BYTES] / np.maximum(mine[:, at.USED_BYTES], 1)
+            other.plan = self.plan.with_caps(mine[:, at.CAP_ROWS] * part, mine[:, at.CAP_BYTES] * part)
+            block.write_windows(other.words, other.plan)
+        return other
+
+    def _room_for_sample(self, low: float, high: float) -> Capacity:
+        """Room for the keys between two shares and their residents."""
+        rows, keys = upkeep.sample_size(self.words, low, high)
+        first = Capacity()
+        return Capacity(_larger(first.slots, int(rows), 0), _larger(first.keys, int(keys), 0), first.blocks)
+
+    def twin(self) -> "Shard":
+        """The same shard once more."""
+        other = Shard(self.plan, emit=False, words=self.words.copy())
+        other.chooser = None
+        return other
 
     def stream_counter(self, what: int) -> np.ndarray:
         """A per-stream counter."""

@@ -1,0 +1,275 @@
+"""The rule AUTO: rows are kept by how often their partners arrive, and how arrivals are counted is tried out.
+
+What can be chosen (CHOICES): all arrivals or only late ones, at two half-lives; those of the partners' streams, or of
+all streams together, for a key that has just come on one stream may be about to come on the other. No choice serves
+all streams best (docs/decisions/0017).
+
+Once memory is full, and every so often, each choice is tried for a while: a fork of the shard that follows it takes the
+same rows and counts its matches, and the shard goes by whichever has matched most lately. Of a large shard, samples of
+keys are forked instead, in memory to scale, and a choice must be better in most of them: one popular key proves
+nothing. Trials lie further apart the longer nothing changes, and begin at once when
+the rate of matches moves. Everything happens at numbers of arrivals, which do not depend on batches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from windrow.kernels import layout as at
+from windrow.kernels import upkeep
+from windrow.kernels.sample import sampled_keys
+from windrow.state import block
+
+if TYPE_CHECKING:
+    from windrow.state.shard import Shard
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A way to count: late arrivals with a half-life of a part of a window, or all; pooled over the streams or not."""
+
+    part: int = 0  # the half-life is a window over this; 0: all arrivals count the same
+    pooled: bool = False
+
+    @property
+    def word(self) -> int:
+        """As the kernels read it."""
+        return (at.BRIEF if self.part else 0) | (at.POOLED if self.pooled else 0)
+
+
+PARTS = (0, 8, 64)
+CHOICES = tuple(Choice(part, pooled) for part in PARTS for pooled in (False, True))
+USUAL_PART = 8  # of the half-life while all arrivals count the same, so that late ones are known when asked for
+TRIAL_ROWS = 4096  # residents that are tried with, about
+LEAST_ROWS = 48  # and at least
+SAMPLES = 6  # of the keys of a large shard
+SURE = 2.0  # standard errors of the mean over samples
+FIRST_LOOK = 64  # arrivals
+LOOKS = 16  # in a window
+TRIAL_WINDOWS = 8  # a trial ends when nothing has changed for so long
+LONGEST_REST = 128  # windows
+NEWS_WINDOWS, NEWS = 1, 1.5  # a rate of matches over so many windows that is so many times another
+FORGET = 4  # windows: the half-life of what was counted, at least
+REMEMBER = 0.25  # and this part of all arrivals
+MARGIN = 0.005  # a choice must have gained so much more than the present one, or its root if that is more
+MOST = 2**40  # arrivals in a window
+
+
+class Chooser:
+    """Decides what a shard of the rule AUTO goes by."""
+
+    def __init__(self, shard: Shard) -> None:
+        self.shard = shard
+        self.forks: list[list[Shard]] = []  # by sample and choice
+        self.choice = 0
+        self.next = FIRST_LOOK  # the number of arrivals at which to look
+        self.end = 0  # and that at which the trial or the rest ends
+        self.rest = 1  # windows
+        self.window = 0  # arrivals in one
+        self.looked = 0
+        self.since = (0, 0)  # arrivals and clock when the rate of arrivals was last taken
+        self.share = 1.0
+        self.rate, self.gained = 0.0, 0.0  # of matches in a window, when the rest began; and all that there were
+        self.scores = np.zeros((SAMPLES, len(CHOICES)))  # unsampled, only the first line counts
+        self.counted = np.zeros((SAMPLES, len(CHOICES)))
+
+    def __str__(self) -> str:
+        choice = CHOICES[self.choice]
+        counts = f"arrivals with a half-life of {self._half_life(choice):,}" if choice.part else "all arrivals"
+        return f"{counts}, {'of all streams together' if choice.pooled else 'of the partner streams'}"
+
+    # -- pieces of a batch -----------------------------------------------------------------------------------------
+
+    def pieces(self, batch: np.ndarray) -> Iterator[np.ndarray]:
+        """The batch cut where the chooser wants to look, between ticks."""
+        words, start = self.shard.plan.record_words(), 0
+        ticks = batch[at.R_TICK :: words]
+        while start < len(ticks):
+            end = start + max(self.next - self._arrivals, 1)
+            if end < len(ticks):
+                end = start + int(np.searchsorted(ticks[start:], ticks[end - 1], side="right"))
+            yield batch[start * words : min(end, len(ticks)) * words]
+            start = end
+
+    @property
+    def _arrivals(self) -> int:
+        return int(self.shard.words[at.ARRIVALS])
+
+    def watch(self, piece: np.ndarray) -> None:
+        """Let the forks take what the shard has just taken; look, if it is time."""
+        if self.forks:
+            for forks, (low, high) in zip(self.forks, self._samples(), strict=True):
+                rows = self._sampled(piece, low, high)
+                for fork in forks:
+                    fork.count(rows)
+        if self._arrivals >= self.next:
+            self._look()
+
+    def _samples(self) -> list[tuple[float, float]]:
+        """The samples of keys that are tried: from one share to another."""
+        if self.share == 1.0:
+            return [(0.0, 1.0)]
+        return [(k * self.share, (k + 1) * self.share) for k in range(SAMPLES)]
+
+    def _sampled(self, piece: np.ndarray, low: float, high: float) -> np.ndarray:
+        """The rows of a sample; a copy, because drivers write the slots of rows into their records."""
+        if self.share == 1.0:
+            return piece.copy()
+        plan = self.shard.plan
+        return sampled_keys(piece, plan.record_words(), low, high, plan.counts_rows)
+
+    def _look(self) -> None:
+        if self.forks:
+            self._compare()
+        elif self.since[0] == 0:
+            self.since = (self._arrivals, int(self.shard.words[at.CLOCK]))
+            self.next = self._arrivals + FIRST_LOOK
+        elif not self.shard.stream_counter(at.SHED).any():
+            self.next = self._arrivals + max(FIRST_LOOK, self._arrivals // 8)
+        elif self._arrivals >= self.end or self._has_moved():
+            self._begin()
+        else:
+            self.next = min(self.end, self._arrivals + NEWS_WINDOWS * self.window)
+
+    # -- trials ----------------------------------------------------------------------------------------------------
+
+    def _begin(self) -> None:
+        """Fork the shard once for each choice."""
+        plan, rows = self.shard.plan, self._rows
+        self.window = self._window_arrivals()
+        most = min(TRIAL_ROWS, plan.trial_bytes // len(CHOICES) // (plan.row_bytes() + plan.key_bytes()))
+        self.share = 1.0 if rows <= most else most / rows / SAMPLES
+        if most < LEAST_ROWS or (self.share < 1.0 and not plan.common_key):
+            self.next = at.HIGH  # too small, or no key to sample by: what it goes by stays as it is
+            return
+        self.forks = []
+        for low, high in self._samples():
+            first = self.shard.fork(low, high)
+            self.forks.append([first, *(first.twin() for _ in CHOICES[1:])])
+        for forks in self.forks:
+            for k, fork in enumerate(forks):
+                self._follow(fork, k)
+        self.counted, self.looked = self._gained(), self._arrivals
+        self.end = self._arrivals + TRIAL_WINDOWS * self.window
+        self.next = self._arrivals + self._step
+
+    @property
+    def _rows(self) -> int:
+        return int(self.shard.stream_counter(at.ROWS).sum())
+
+    @property
+    def _step(self) -> int:
+        """Arrivals to the next look: few in the beginning."""
+        return max(min(self.window, self._arrivals) // LOOKS, FIRST_LOOK)
+
+    def _gained(self) -> np.ndarray:
+        """What each fork has gained so far, by sample and choice."""
+        found = np.zeros((SAMPLES, len(CHOICES)))
+        found[: len(self.forks)] = [[gain(fork) for fork in forks] for forks in self.forks]
+        return found
+
+    def _half_life(self, choice: Choice) -> int:
+        return max(2, self.window // (choice.part or USUAL_PART))
+
+    def _follow(self, shard: Shard, number: int) -> None:
+        """Let a shard go by a choice."""
+        choice = CHOICES[number]
+        shard.words[at.CHOICE], shard.words[at.HALF_LIFE] = choice.word, self._half_life(choice)
+        block.write_growth(shard.words)
+        upkeep.reconsider(shard.words)
+
+    def _compare(self) -> None:
+        """Count what each fork has gained, go by the best, and end the trial when its time has come."""
+        total = self._gained()
+        half_life = max(FORGET * self.window, REMEMBER * self._arrivals)
+        fade = 0.5 ** ((self._arrivals - self.looked) / half_life)
+        self.scores = self.scores * fade + (total - self.counted)
+        self.counted, self.looked = total, self._arrivals
+        best = self._best()
+        if best != self.choice:
+            self.choice, self.rest = best, 1
+            self._follow(self.shard, best)
+            self.end = self._arrivals + TRIAL_WINDOWS * self.window
+        if self._arrivals < self.end:
+            self.next = self._arrivals + self._step
+            return
+        self.forks = []
+        self.end = self._arrivals + self.rest * self.window
+        self.rest = min(2 * self.rest, LONGEST_REST)
+        self.rate, self.gained = 0.0, gain(self.shard)
+        self.next = min(self.end, self._arrivals + NEWS_WINDOWS * self.window)
+
+    def _best(self) -> int:
+        """The choice that has gained most, if it is surely ahead of the present one; or that."""
+        total = self.scores.sum(axis=0)
+        best, now = int(total.argmax()), max(float(total[self.choice]), 0.0)
+        ahead = self.scores[:, best] - self.scores[:, self.choice]
+        if ahead.sum() <= max(np.sqrt(now), MARGIN * now):
+            return self.choice
+        if self.share < 1.0 and ahead.mean() <= SURE * ahead.std(ddof=1) / np.sqrt(SAMPLES):
+            return self.choice
+        return best
+
+    def _has_moved(self) -> bool:
+        """Whether the rate of matches is not what it was after the last trial."""
+        total = gain(self.shard)
+        found, self.gained = total - self.gained, total
+        if self.rate == 0.0:
+            self.rate = found
+            return False
+        if self.rate / NEWS <= found <= self.rate * NEWS:
+            return False
+        self.rest = 1
+        self.scores[:] = 0.0  # what was gained before says little now
+        return True
+
+    def _window_arrivals(self) -> int:
+        """Arrivals in a window, at the rate since the last trial; some times the residents where windows do not end."""
+        plan, rows = self.shard.plan, max(self._rows, 1)
+        if plan.counts_rows:
+            return max(int(plan.windows[:, at.LAST_ROWS - at.REACH].sum()), rows)
+        now = (self._arrivals, int(self.shard.words[at.CLOCK]))
+        seen, passed = now[0] - self.since[0], now[1] - self.since[1]
+        self.since = now
+        reach = int(plan.windows[:, 0].max())
+        if reach >= at.HIGH - 1 or passed <= 0:
+            return 4 * rows
+        return int(min(max(seen * (reach + 1) / passed, rows), MOST))
+
+    # -- changes and snapshots -------------------------------------------------------------------------------------
+
+    def restart(self, old: Chooser | None = None) -> None:
+        """Begin a new trial soon, after windows or memory have changed; what another has found out stays."""
+        if old is not None:
+            self.choice, self.window, self.since, self.scores = old.choice, old.window, old.since, old.scores
+        self.forks, self.rest = [], 1
+        self.end = self.next = self._arrivals + FIRST_LOOK
+
+    def state(self) -> tuple[np.ndarray, np.ndarray]:
+        """What a snapshot keeps beside the forks: integers and floats."""
+        whole = [self.choice, self.next, self.end, self.rest, self.window, self.looked, *self.since, len(self.forks)]
+        floats = [self.share, self.rate, self.gained, *self.scores.ravel(), *self.counted.ravel()]
+        return np.array(whole, np.int64), np.array(floats)
+
+    def resume(self, whole: np.ndarray, floats: np.ndarray) -> int:
+        """Take over what a snapshot keeps; how many samples are forked. Raises ValueError if it cannot be that."""
+        self.choice, self.next, self.end, self.rest, self.window, self.looked, arrivals, clock, forks = whole.tolist()
+        self.since = (arrivals, clock)
+        self.share, self.rate, self.gained = floats[:3].tolist()
+        self.scores, self.counted = floats[3:].reshape(2, SAMPLES, len(CHOICES)).copy()
+        fine = 0 <= self.choice < len(CHOICES) and forks in (0, len(self._samples())) and 0 < self.rest <= LONGEST_REST
+        if not (fine and 0 <= self.window <= MOST and 0.0 < self.share <= 1.0 and np.isfinite(floats).all()):
+            raise ValueError("trial")
+        return int(forks)
+
+
+def gain(shard: Shard) -> float:
+    """What a shard's matches are worth so far: their number, or the sum of their values."""
+    return float(shard.floats[at.VALUE]) if shard.plan.value else float(shard.matched)
+
+
+STATE = (9, 3 + 2 * SAMPLES * len(CHOICES))  # integers and floats

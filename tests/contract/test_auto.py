@@ -1,0 +1,176 @@
+"""AUTO: forks that are tried beside the join change nothing but what it sheds by."""
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import windrow as wr
+from windrow.kernels import layout as at
+from windrow.state import chooser as choosing
+from windrow.state.chooser import CHOICES, Chooser
+
+STEPS, WINDOW = 1_500, 60
+Tables = dict[str, pa.Table]
+
+
+def stream(keys: np.ndarray) -> pa.Table:
+    n = len(keys)
+    return pa.table({"t": np.arange(n), "k": keys.astype(np.int64), "row": np.arange(n)})
+
+
+def popular(seed: int) -> Tables:
+    """What came often comes often again: independent rows, few popular keys."""
+    rng = np.random.default_rng(seed)
+    chance = 1.0 / np.arange(1, 101)
+    return {side: stream(rng.choice(100, STEPS, p=chance / chance.sum())) for side in ("a", "b")}
+
+
+def following(seed: int) -> Tables:
+    """A key on one stream comes on the other shortly after, some times, and then never again."""
+    rng = np.random.default_rng(seed)
+    left = np.arange(STEPS) // 3 * 3 + rng.integers(0, 3, STEPS)
+    return {"a": stream(left), "b": stream(np.concatenate([left[:20], left[:-20]]))}
+
+
+def query(memory: Any = 24, **more: Any) -> wr.Query:
+    streams = [wr.Stream(name, "t", WINDOW) for name in more.pop("names", ("a", "b"))]
+    return wr.Query(**{"streams": streams, "on": "k", "memory": memory, "policy": "auto", "patience": 0, **more})
+
+
+def pushed(engine: wr.Engine, tables: Tables, size: int) -> list[pa.Table]:
+    """The matches of rows pushed so many steps at a time; the contract holds after each."""
+    found = []
+    for start in range(0, STEPS, size):
+        found.append(engine.push({name: table.slice(start, size) for name, table in tables.items()}))
+        check(engine)
+    return found
+
+
+def check(engine: wr.Engine) -> None:
+    metrics, shard = engine.metrics, engine.bound()[1]
+    for counters in metrics.streams.values():
+        left = counters.late + counters.ignored + counters.expired + counters.shed
+        assert counters.arrived == left + counters.resident_rows
+    limit = engine.query.memory
+    assert limit is not None
+    if limit.rows is not None:
+        assert shard.words[at.PEAK_ROWS] <= limit.rows
+    else:
+        assert metrics.peak_bytes <= limit.bytes
+
+
+def chooser(engine: wr.Engine) -> Chooser:
+    found = engine.bound()[1].chooser
+    assert found is not None
+    return found
+
+
+def rows(tables: list[pa.Table]) -> list[tuple[int, int]]:
+    whole = pa.concat_tables(tables)
+    return list(zip(whole["a_row"].to_pylist(), whole["b_row"].to_pylist(), strict=True))
+
+
+@pytest.fixture(params=["whole", "samples"])
+def trial(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Forks of the whole shard, or of samples of its keys."""
+    if request.param == "samples":
+        monkeypatch.setattr(choosing, "TRIAL_ROWS", 12)
+        monkeypatch.setattr(choosing, "LEAST_ROWS", 1)
+    return str(request.param)
+
+
+@pytest.mark.parametrize("streams", [popular, following])
+@pytest.mark.parametrize("memory", [24, wr.Memory(24, split=True)])
+def test_batches_do_not_matter(streams: Any, memory: Any, trial: str) -> None:
+    tables = streams(1)
+    engines = [wr.Engine(query(memory)) for _ in range(2)]
+    assert rows(pushed(engines[0], tables, STEPS)) == rows(pushed(engines[1], tables, 37))
+    assert chooser(engines[0]).choice == chooser(engines[1]).choice
+    assert chooser(engines[0]).state()[0].tolist() == chooser(engines[1]).state()[0].tolist()
+
+
+def test_counting_sheds_as_emitting_does(trial: str) -> None:
+    tables = following(2)
+    emitting, counting = wr.Engine(query()), wr.Engine(query(), count_only=True)
+    counting.push(tables)
+    matches = pushed(emitting, tables, 100)
+    assert sum(table.num_rows for table in matches) == counting.metrics.matched
+    keys = {name: tables[name]["k"].to_numpy() for name in tables}
+    for a, b in rows(matches):  # and they are matches
+        assert keys["a"][a] == keys["b"][b] and abs(a - b) < WINDOW
+
+
+@pytest.mark.parametrize("memory", [24, "600 kB"])
+@pytest.mark.parametrize("streams", [popular, following])
+def test_snapshots_go_on_as_if_nothing_had_happened(memory: Any, streams: Any, trial: str) -> None:
+    tables, engine = streams(3), wr.Engine(query(memory))
+    plain = wr.Engine(query(memory))
+    forked = False
+    for start in range(0, STEPS, 50):
+        batch = {name: table.slice(start, 50) for name, table in tables.items()}
+        assert engine.push(batch).equals(plain.push(batch))
+        forked = forked or bool(chooser(engine).forks)
+        saved = engine.snapshot()
+        assert saved == plain.snapshot()
+        engine = wr.Engine.restore(saved)
+    assert forked or memory != 24
+
+
+def test_it_finds_out_what_tells() -> None:
+    """Popular keys: all arrivals of the partner. Keys that follow from the other stream: late ones of all streams."""
+    matched = {}
+    for name, streams in (("popular", popular), ("following", following)):
+        for policy in ("auto", "prob"):
+            engine = wr.Engine(query(policy=policy), count_only=True)
+            engine.push(streams(4))
+            matched[name, policy] = engine.metrics.matched
+            if policy == "auto" and name == "following":
+                assert CHOICES[chooser(engine).choice].pooled
+    assert matched["following", "auto"] > 1.5 * matched["following", "prob"]
+    assert matched["popular", "auto"] > 0.95 * matched["popular", "prob"]
+
+
+def test_a_rest_follows_a_trial_and_ends_when_the_streams_change() -> None:
+    calm, wild = popular(5), following(6)
+    tables = {name: stream(np.concatenate([np.tile(calm[name]["k"], 4), wild[name]["k"]])) for name in calm}
+    engine, rested, forked = wr.Engine(query(), count_only=True), False, False
+    for start in range(0, 5 * STEPS, 100):
+        engine.push({name: table.slice(start, 100) for name, table in tables.items()})
+        rested = rested or (not chooser(engine).forks and chooser(engine).window > 0)
+        forked = forked or (rested and bool(chooser(engine).forks))
+    assert rested and forked and CHOICES[chooser(engine).choice].pooled
+
+
+def test_memory_and_windows_change_during_a_trial() -> None:
+    tables, engine = following(7), wr.Engine(query())
+    for k, memory in enumerate((24, 40, wr.Memory(30, split=True), 12)):
+        engine.memory = memory
+        engine.window("a", WINDOW - k)
+        for start in range(k * 300, k * 300 + 300, 30):
+            engine.push({name: table.slice(start, 30) for name, table in tables.items()})
+        assert chooser(engine).forks and engine.metrics.shed > 0
+    assert sum(line.resident_rows for line in engine.metrics.streams.values()) <= 12
+
+
+@pytest.mark.parametrize("on", ["k", ["a.k = b.k", "b.row = c.row"]])
+def test_three_streams(on: Any) -> None:
+    rng = np.random.default_rng(8)
+    tables = {name: stream(rng.integers(0, 12, STEPS)) for name in "abc"}
+    on = "k" if on == "k" else [wr.Equal("a.k", "b.k"), wr.Equal("b.k", "c.row")]
+    engine = wr.Engine(query(30, on=on, names=("a", "b", "c")), count_only=True)
+    for start in range(0, 600, 60):
+        engine.push({name: table.slice(start, 60) for name, table in tables.items()})
+        check(engine)
+    assert chooser(engine).forks or chooser(engine).window > 0
+
+
+def test_values_are_what_is_tried_for() -> None:
+    tables = {name: table.append_column("worth", pa.array(np.arange(STEPS) % 7)) for name, table in popular(9).items()}
+    value = wr.Value({"a": "worth", "b": "worth"})
+    engine = wr.Engine(query(value=value), count_only=True)
+    engine.push(tables)
+    plain = wr.Engine(query(value=value, policy="fifo"), count_only=True)
+    plain.push(tables)
+    assert engine.metrics.value > plain.metrics.value and chooser(engine).scores.max() > engine.metrics.matched
