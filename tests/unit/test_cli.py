@@ -22,7 +22,7 @@ from typer.testing import CliRunner
 
 import windrow as wr
 from windrow import feed
-from windrow.cli import INTERRUPTED, app, report
+from windrow.cli import INTERRUPTED, TERMINATED, Terminated, app, report
 from windrow.files import open_table, open_writer
 from windrow.lab.generators import bursty_pair, zipf_pair
 
@@ -423,6 +423,29 @@ def test_an_interrupt_is_one_line_and_leaves_nothing(files: Path, monkeypatch: p
     monkeypatch.setattr("windrow.files.writer._ParquetWriter._add", interrupted)
     assert refused(join(), code=INTERRUPTED) == "windrow: interrupted"
     assert sorted(os.listdir()) == ["left.csv", "right.jsonl"]
+
+
+@pytest.mark.parametrize(
+    ("signal", "code", "says"),
+    [(KeyboardInterrupt, INTERRUPTED, "interrupted"), (Terminated, TERMINATED, "terminated")],
+)
+def test_a_signal_that_arrives_in_a_kernel_is_one_line(
+    files: Path, monkeypatch: pytest.MonkeyPatch, signal: type[BaseException], code: int, says: str
+) -> None:
+    def returned(*_: object) -> None:  # as numba's dispatcher has it, when the handler has run before it returns
+        raise SystemError("returned a result with an exception set") from signal()
+
+    monkeypatch.setattr("windrow.files.writer._ParquetWriter._add", returned)
+    assert refused(join(), code=code) == f"windrow: {says}"
+    assert sorted(os.listdir()) == ["left.csv", "right.jsonl"]
+
+
+def test_an_error_inside_python_is_not_taken_for_a_signal(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise SystemError("an internal call failed")
+
+    monkeypatch.setattr("windrow.files.writer._ParquetWriter._add", broken)
+    assert isinstance(join().exception, SystemError)
 
 
 # ----------------------------------------------------------------------------------------------------- Spark

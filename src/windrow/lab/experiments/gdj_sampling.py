@@ -30,6 +30,7 @@ from windrow.lab.gdj_joins import (
     BUFFER,
     GDJ,
     ITSELF,
+    LONG,
     PAPER,
     PARTS,
     SHOWN,
@@ -205,15 +206,15 @@ def _ends(found: Figures) -> list[Check]:
 
 
 def draw(found: Figures) -> list[Panel]:
-    """Output over distortion, a line for each policy, a point for each drop probability."""
+    """Output over distortion, a line for each policy, a point for each probability; KL of the longest run only."""
     found = _chosen(found)
     return [
         Panel(
             name, f"{measure} of the result's keys", "share of the exact join",
             {line: _curve(part, measure, line) for line in SHOWN if line in part.rows[0]}, percent=True,
         )
-        for measure in MEASURES
-        for name, part in found.cells("streams")
+        for measure, sets in (("SSE", found), ("KL", found.where(streams=LONG)))
+        for name, part in sets.cells("streams")
     ]  # fmt: skip
 
 
