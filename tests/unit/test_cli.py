@@ -213,7 +213,7 @@ def test_conditions_filters_and_columns(files: Path) -> None:
 
 
 def test_rows_later_than_the_lateness_are_counted_and_reported(files: Path) -> None:
-    rows = 200_000  # more than one push, so that a watermark exists before the late rows come
+    rows = 4 * feed.LATE_SLICE_ROWS  # more than one push, so that a watermark exists before the late rows come
     times = np.arange(rows)
     times[-3:] = [1, 2, rows - 4]  # two far behind, one within the lateness
     stream = pa.table({"ts": times, "k": np.arange(rows)})
