@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -13,20 +14,21 @@ from windrow.kernels import layout as at
 from windrow.spec import Band, Compare, Equal, Query, Stream, Value, Window
 from windrow.state.block import Capacity, block_bytes, view
 
-ROWS = 6_000
+ROWS = 3_000
 PUSHES = 4
 
 
-def rows(seed: int, first: int, count: int, keys: int) -> pa.Table:
+@cache
+def rows(seed: int, count: int = ROWS, keys: int = 4_000) -> pa.Table:
     """Rows of rising times with two keys, two numbers and a text of any length."""
     rng = np.random.default_rng(seed)
     texts = ["x" * int(n) for n in rng.integers(0, 60, count)]
     return pa.table(
         {
-            "t": np.arange(first, first + count) // 4,
+            "t": np.arange(count) // 4,
             "k": rng.integers(0, keys, count),
             "j": rng.integers(0, 5, count),
-            "x": np.arange(first, first + count) + rng.integers(0, 50, count),
+            "x": np.arange(count) + rng.integers(0, 50, count),
             "v": rng.random(count),
             "s": pa.array(texts),
         }
@@ -79,7 +81,7 @@ POLICIES = {
 @pytest.mark.parametrize("on", PREDICATES)
 def test_what_is_held_stays_inside_the_budget(on: str, policy: str, shape: str) -> None:
     names = "abc" if on == "two directories" else "ab"
-    budget = 1_000_000
+    budget = 500_000
     memory = wr.Memory(f"{budget} B", "even") if shape == "split" else wr.Memory(f"{budget} B")
     query = Query(
         streams=[Stream(n, "t", Window.time(100_000)) for n in names],
@@ -89,7 +91,7 @@ def test_what_is_held_stays_inside_the_budget(on: str, policy: str, shape: str) 
         value=Value([("a", "v")]) if shape == "valued" else None,
         select=["a.s", "b.v"],
     )
-    whole = {n: rows(ord(n), 0, ROWS, 4_000) for n in names}
+    whole = {n: rows(ord(n)) for n in names}
     options = {"oracle": whole} if "oracle" in policy else {}
     engine = wr.Engine(query, {n: t.schema for n, t in whole.items()}, **options)
     step = ROWS // PUSHES

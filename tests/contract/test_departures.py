@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.running import examples
 
 import windrow as wr
 from windrow.errors import WindrowError
@@ -66,7 +67,7 @@ def missed(departed: dict[str, list[dict[str, Any]]], history: dict[str, list[di
     return +found
 
 
-@settings(max_examples=150)
+@examples(200)
 @given(
     pushes(),
     st.integers(1, 6),

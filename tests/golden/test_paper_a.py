@@ -83,8 +83,9 @@ def test_every_policy_runs_one_of_the_possible_schedules_of_the_example(policy: 
 def test_two_windows_less_two_rows_are_enough(policy: Any, window: int) -> None:
     """After a step only the last w - 1 rows of a stream can still match (the paper's footnote on M = 2w - 2)."""
     random = Random(2003)
-    r, s = [[min(random.randrange(6), random.randrange(6)) for _ in range(60)] for _ in "rs"]
-    assert join(r, s, window, wr.Memory(2 * window - 2, split=True), policy) == join(r, s, window, None)
+    r, s = [[min(random.randrange(6), random.randrange(6)) for _ in range(40)] for _ in "rs"]
+    exact = {(i, j) for i in range(40) for j in range(40) if r[i] == s[j] and abs(i - j) < window}
+    assert join(r, s, window, wr.Memory(2 * window - 2, split=True), policy) == exact
 
 
 @pytest.mark.parametrize("policy", configurations(), ids=label)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from tests.spark.folders import Folders, make_folders
-from tests.spark.settings import SETTINGS, environment
+from tests.spark.settings import SETTINGS, connect_settings, environment
 
 NO_JAVA = (
     "the tests of Spark need Java 17 or newer, and none was found by JAVA_HOME or PATH; "
@@ -30,11 +30,11 @@ def java() -> None:
 
 @pytest.fixture(scope="session")
 def spark(java: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """The session: two threads, few partitions, and a task that fails is tried again."""
+    """The session: two threads, few partitions, and a task that fails is tried again; with a Connect server in it."""
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.master("local[2,2]").appName("windrow tests")
-    for name, value in SETTINGS.items():
+    for name, value in {**SETTINGS, **connect_settings()}.items():
         builder = builder.config(name, value)
     session = builder.config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse"))).getOrCreate()
     yield session

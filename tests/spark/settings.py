@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import sys
 from pathlib import Path
 
@@ -20,6 +21,15 @@ SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": "2",
 }
+
+
+def connect_settings() -> dict[str, str]:
+    """Let a session serve Spark Connect too: a server of its own would be one more Java that has to get going."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = int(probe.getsockname()[1])
+    plugin = "org.apache.spark.sql.connect.SparkConnectPlugin"
+    return {"spark.plugins": plugin, "spark.connect.grpc.binding.port": str(port)}
 
 
 def environment() -> dict[str, str]:

@@ -1,49 +1,19 @@
-"""The same join through a Spark Connect server, which is started here; the client has no Java in it."""
+"""The same join through Spark Connect: the session of these tests is the server, the client has no Java in it."""
 
 from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
-import pytest
-from tests.spark.settings import ROOT, SETTINGS, environment
-
-SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
+from tests.spark.settings import ROOT, environment
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-@pytest.fixture
-def server(java: None, tmp_path: Path) -> Iterator[str]:
-    """The address of a server; a client waits for it by itself."""
-    import pyspark
-
-    port = free_port()
-    settings = {**SETTINGS, "spark.connect.grpc.binding.port": str(port), "spark.sql.warehouse.dir": str(tmp_path)}
-    given = [part for name, value in settings.items() for part in ("--conf", f"{name}={value}")]
-    submit = Path(pyspark.__file__).parent / "bin" / "spark-submit"
-    program = [str(submit), "--master", "local[2]", "--class", SERVER, *given, "spark-internal"]
-    with (tmp_path / "server.log").open("w") as log:
-        process = subprocess.Popen(
-            program, cwd=tmp_path, env={**os.environ, **environment()}, stdout=log, stderr=subprocess.STDOUT
-        )
-        try:
-            yield f"sc://127.0.0.1:{port}"
-        finally:
-            process.terminate()
-            process.wait(60)
-
-
-def test_the_join_its_metrics_and_its_repair_through_connect(server: str, tmp_path: Path, seed: int) -> None:
+def test_the_join_its_metrics_and_its_repair_through_connect(spark: Any, tmp_path: Path, seed: int) -> None:
+    server = f"sc://127.0.0.1:{spark.conf.get('spark.connect.grpc.binding.port')}"
     program = [sys.executable, "-m", "tests.spark.connect_program", server, str(tmp_path), str(seed)]
     ran = subprocess.run(
         program, cwd=ROOT, env={**os.environ, **environment()}, capture_output=True, text=True, timeout=600

@@ -62,7 +62,7 @@ def test_three_streams_in_batch(
     exact = exact_join(join, [{name: [row for part in rows[name] for row in part] for name in NAMES}])
     assert exact.total() > 20
     frames = {name: spark.read.parquet(str(path)) for name, path in paths.items()}
-    for shards in (1, 7):
+    for shards in (1, 7) if graph == "cycle" else (7,):
         assert_same(multiset(join.on_spark(frames, shards=shards).toArrow()), exact, f"seed {seed}, {shards} shards")
 
 
@@ -88,8 +88,8 @@ def test_shards_are_spread_as_sparks_hash_spreads_them(spark: Any) -> None:
     numbers = [0, 1, 2, 3, 41, 1000, 65535, 2**31 - 1]
     frame = spark.createDataFrame([(n,) for n in numbers], "n int")
     assert [spark_hash(n) for n in numbers] == [line[0] for line in frame.selectExpr("hash(n)").collect()]
-    for shards in (1, 2, 7, 8, 64):
-        assert 0 in labels(shards), "the witness has the same label however many shards there are"
-        frame = spark.createDataFrame([(n,) for n in labels(shards)], "n int")
-        places = {line[0] for line in frame.selectExpr(f"pmod(hash(n), {shards})").collect()}
-        assert places == set(range(shards))
+    counts = (1, 2, 7, 8, 64)
+    assert all(0 in labels(shards) for shards in counts), "the witness has the same label however many shards there are"
+    frame = spark.createDataFrame([(shards, n) for shards in counts for n in labels(shards)], "shards int, n int")
+    places = {tuple(line) for line in frame.selectExpr("shards", "pmod(hash(n), shards)").collect()}
+    assert places == {(shards, place) for shards in counts for place in range(shards)}

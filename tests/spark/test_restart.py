@@ -147,7 +147,7 @@ def test_a_task_that_fails_is_tried_again_and_nothing_differs(spark: Any, folder
     for failing in (False, True):
         root = tmp_path / str(failing)
         root.mkdir()
-        streams = [streamed(spark, path, 2) for path in folders.paths.values()]
+        streams = [streamed(spark, path, 3) for path in folders.paths.values()]
         if failing:
             streams[0] = streams[0].mapInArrow(fails_once(root / "before"), streams[0].schema)
         archive = str(root / "archive")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import json
 import zipfile
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from windrow.lab.experiment import Conditions, experiments, find
 from windrow.lab.figures import Figures, Mean, growth, mean, span
 from windrow.lab.generators import zipf_pair
 from windrow.lab.joins import Pair, told
-from windrow.lab.running import run
+from windrow.lab.running import Outcome, run
 from windrow.lab.verdict import Check
 from windrow.policies import Prob, Rand
 from windrow.statistics import Oracle
@@ -55,10 +56,15 @@ def test_an_unknown_experiment_is_refused_with_the_nearest() -> None:
         find("skews")
 
 
+@cache
+def quick(name: str) -> Outcome:
+    """A quick run, once for all tests that look at it."""
+    return run(find(name), QUICK)
+
+
 @pytest.mark.parametrize("name", ["uniform", "static-quality", "domain-size"])
 def test_a_quick_run_measures_every_point_and_proves_nothing(name: str) -> None:
-    experiment = find(name)
-    outcome = run(experiment, QUICK)
+    experiment, outcome = find(name), quick(name)
     assert len(outcome.figures.rows) == 2 * len(experiment.sweep(QUICK))
     assert outcome.verdict.word == verdict.UNKNOWN and "quick" in outcome.verdict.because
     assert outcome.checks and all(check.found for check in outcome.checks)
@@ -66,12 +72,11 @@ def test_a_quick_run_measures_every_point_and_proves_nothing(name: str) -> None:
 
 
 def test_the_same_seeds_give_the_same_figures() -> None:
-    first, second = (run(find("uniform"), QUICK).figures.rows for _ in range(2))
-    assert first == second
+    assert run(find("uniform"), QUICK).figures.rows == quick("uniform").figures.rows
 
 
 def test_no_policy_passes_the_optimum_and_no_optimum_the_exact_join() -> None:
-    for row in run(find("uniform"), QUICK).figures.rows:
+    for row in quick("uniform").figures.rows:
         assert max(row["PROB"], row["LIFE"], row["RAND"]) <= row["OPT"] <= row["EXACT"]
 
 

@@ -51,7 +51,7 @@ class Commands(TyperGroup):
 def _reported(run: Callable[[], Any]) -> int:
     """The exit code of a run."""
     try:
-        code = run()
+        code = _unwrapped(run)
         sys.stdout.flush()
     except WindrowError as error:
         return _refuse(str(error), 1)
@@ -68,6 +68,16 @@ def _reported(run: Callable[[], Any]) -> int:
     if code == INTERRUPTED:  # the parser has turned Ctrl-C into an exit code
         return _refuse("interrupted", INTERRUPTED)
     return code if isinstance(code, int) else 0
+
+
+def _unwrapped(run: Callable[[], Any]) -> Any:
+    """A run from which a signal comes out as itself: one that arrives in a kernel is the cause of a SystemError."""
+    try:
+        return run()
+    except SystemError as error:
+        if isinstance(error.__cause__, KeyboardInterrupt | Terminated):
+            raise error.__cause__ from None
+        raise
 
 
 def _close_output() -> None:
@@ -118,6 +128,7 @@ def _start(
 
 
 def _terminate(*_: object) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # who asks twice must not stop the clearing away
     raise Terminated
 
 

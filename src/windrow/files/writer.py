@@ -74,13 +74,15 @@ class Writer(ABC):
         self.rows = 0
         self._target = target
         self._form = form
+        self._file: Any = None
+        self._out: Any = None
         self._hidden = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
 
     def __enter__(self) -> Writer:
         with reported(self.path, "writing"):
-            self._file: Any = pa.OSFile(str(self._hidden), "wb")
-            self._out: Any = pa.CompressedOutputStream(self._file, "gzip") if self._form.gzip else self._file
             try:
+                self._file = pa.OSFile(str(self._hidden), "wb")
+                self._out = pa.CompressedOutputStream(self._file, "gzip") if self._form.gzip else self._file
                 self._start()
             except BaseException:
                 self._drop()
@@ -115,8 +117,9 @@ class Writer(ABC):
         self.rows += table.num_rows
 
     def _close(self) -> None:
-        self._out.close()
-        self._file.close()
+        for file in (self._out, self._file):
+            if file is not None:
+                file.close()
 
     def _drop(self) -> None:
         with suppress(OSError, pa.ArrowException):

@@ -78,9 +78,9 @@ def with_item(source: Any, length: int, target: Any, item: Any, pool: Any, top: 
 
 
 @inner
-def thinned(states: Any, length: int, limit: int, price: float) -> int:
-    """Keep about `limit` states, the most promising ones; the rest of the search is then no proof."""
-    promise = states[VALUE, :length] - price * states[WEIGHT, :length]
+def thinned(states: Any, promise: Any, limit: int) -> int:
+    """Keep about `limit` states, those of most promise; gives how many. The rest of the search is then no proof."""
+    length = promise.shape[0]
     least = np.partition(promise, length - limit)[length - limit]
     out = 0
     for k in range(length):
@@ -170,7 +170,7 @@ def search(
                 length, top = with_item(here, length, there, item, pool, top, limits)
                 here, there = there, here
                 if limit > 0 and length > 2 * limit:
-                    length = thinned(here, length, limit, price)
+                    length = thinned(here, here[VALUE, :length] - price * here[WEIGHT, :length], limit)
             arena = room(arena, end, end + length)
             arena[:, end : end + length] = here[:, :length]
             frames[depth, 2], frames[depth, 3], frames[depth, 4], frames[depth, 5] = end, end + length, 0, top

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from windrow.kernels.jit import entry, inner
-from windrow.kernels.truncated_best import room
+from windrow.kernels.truncated_best import room, thinned
 
 A, B, CUT, VALUE, NODE = 0, 1, 2, 3, 4
 PARENT, ITEM, PART = 0, 1, 2
@@ -77,19 +77,6 @@ def merged(
         out += 1
 
 
-@inner
-def most_promising(states: Any, length: int, limit: int, price_a: float, price_b: float) -> int:
-    """Keep about `limit` states; the rest of the search is then no proof."""
-    promise = states[VALUE, :length] - price_a * states[A, :length] - price_b * states[B, :length]
-    least = np.partition(promise, length - limit)[length - limit]
-    out = 0
-    for k in range(length):
-        if promise[k] >= least:
-            states[:, out] = states[:, k]
-            out += 1
-    return out
-
-
 @entry
 def with_components(
     states: Any, m: Any, n: Any, least: Any, numbers: Any, pool: Any, top: int, limits: Any, gap: float, limit: int,
@@ -129,7 +116,8 @@ def with_components(
             length, top = merged(here, length, source, source_length, step, there, pool, top, bounds)
             here, there = there, here
         if limit > 0 and length > 2 * limit:
-            length = most_promising(here, length, limit, price_a, price_b)
+            promise = here[VALUE, :length] - price_a * here[A, :length] - price_b * here[B, :length]
+            length = thinned(here, promise, limit)
         if effort < 0:
             break
     return here[:, :length].copy(), pool, top, effort

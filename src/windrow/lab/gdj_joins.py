@@ -77,12 +77,15 @@ class Join:
         """Matches of the exact join."""
         return count(self.query, self.tables).matched
 
-    def matched(self, policy: Policy, share: float, seed: int = 0, unified: bool = False) -> int:
-        """Matches with a share of the memory that the exact join needs: by rate, or all streams in one pool."""
+    def limited(self, policy: Policy, share: float, seed: int = 0, unified: bool = False) -> Query:
+        """The join with a share of the memory that the exact one needs: by rate, or all streams in one pool."""
         need = self.need()
         rows = max(len(need), round(share * sum(need.values())))
-        memory = Memory(rows, split=None if unified else need)
-        return count(self.query.with_(memory=memory, policy=policy, seed=seed), self.tables).matched
+        return self.query.with_(memory=Memory(rows, split=None if unified else need), policy=policy, seed=seed)
+
+    def matched(self, policy: Policy, share: float, seed: int = 0, unified: bool = False) -> int:
+        """Matches of such a join."""
+        return count(self.limited(policy, share, seed, unified), self.tables).matched
 
     def recalls(self, share: float, seed: int, lines: Mapping[str, Policy] = LINES) -> dict[str, float]:
         """What each line gives, as a share of the exact join."""
