@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
+from typing import Any
 
 import pyarrow as pa
 
@@ -56,16 +57,17 @@ SHOWN = (GDJ, ITSELF, *OTHERS)
 
 @dataclass(frozen=True)
 class Join:
-    """Streams by name, on the key "k", and one window in steps for all of them."""
+    """Streams by name, one window in steps for all of them, and what they are joined on: "k", or joins by name."""
 
     tables: Tables
     window: int
+    on: Any = "k"
 
     @property
     def query(self) -> Query:
         """The exact join; rows are fed in time order, so no stream needs to be waited for."""
         streams = [Stream(name, "t", self.window) for name in self.tables]
-        return Query(streams=streams, on="k", patience=0)
+        return Query(streams=streams, on=self.on, patience=0)
 
     def need(self) -> dict[str, float]:
         """The rows of each stream that a window holds at the stream's mean rate."""

@@ -1,15 +1,13 @@
 """GDJ-unified: two joins in one memory, of which one is worth more than the other.
 
-Both joins run in one engine as one join whose key is (join, k): a row meets rows of its own join only, and credits and
-probabilities of all rows compare. In proportion to the rates, each stream of each join has its own quarter.
+Both joins are joins by name of one query, so that credits and probabilities of all rows compare. In proportion to the
+rates, each stream of each join has its own quarter.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-
-import pyarrow as pa
 
 from windrow.lab.experiment import Conditions, Experiment, Point
 from windrow.lab.figures import Figures, Row
@@ -33,11 +31,13 @@ from windrow.lab.gdj_joins import (
     chosen,
 )
 from windrow.lab.generators import locality_pair
+from windrow.lab.joins import count
 from windrow.lab.pictures import Panel
 from windrow.lab.verdict import Check, inside
 
 SHARES = (0.05, 0.1, 0.2, 0.4)
 ALIKE = (0.95, 1.05)
+PAIRS = {"direct": "correlated", "inverse": "anticorrelated"}
 
 
 def sweep(conditions: Conditions) -> list[Point]:
@@ -48,40 +48,29 @@ def sweep(conditions: Conditions) -> list[Point]:
 
 def measure(point: Point, seed: int, conditions: Conditions) -> Iterator[Row]:
     """Recall of both joins together, by rate and in one memory."""
-    joins = _joins(point["streams"], seed, conditions)
-    both = _tagged(joins)
-    exact = both.exact()
+    both = _both(point["streams"], seed, conditions)
+    parts = count(both.query, both.tables).joins
+    exact = sum(parts.values())
     share = point["buffer"]
     found = {line: both.matched(policy, share, seed, unified=True) for line, policy in TUNED.items()}
     for line in ("PROB", "RAND"):
         found[f"{line}V"] = both.matched(OTHERS[line], share, seed, unified=True)
-        found[line] = sum(join.matched(OTHERS[line], share, seed) for join in joins)
+        found[line] = both.matched(OTHERS[line], share, seed)
     for line, policy in CREDITS.items():
-        found[f"PROP {line}"] = sum(join.matched(policy, share, seed) for join in joins)
-    parts = {"EXACT": exact, "DC / IC": joins[0].exact() / max(1, joins[1].exact())}
-    yield {**parts, **{line: value / max(1, exact) for line, value in found.items()}}
+        found[f"PROP {line}"] = both.matched(policy, share, seed)
+    told = {"EXACT": exact, "DC / IC": parts["direct"] / max(1, parts["inverse"])}
+    yield {**told, **{line: value / max(1, exact) for line, value in found.items()}}
 
 
-def _joins(streams: str, seed: int, conditions: Conditions) -> list[Join]:
-    """A directly and an inversely correlated pair."""
+def _both(streams: str, seed: int, conditions: Conditions) -> Join:
+    """A directly and an inversely correlated pair, each joined by itself."""
     rows, window = (QUICK_ROWS, QUICK_WINDOW) if conditions.quick else (ROWS[streams], WINDOWS[streams])
-    drawn = [
-        locality_pair(rows, KEYS, SKEW, SKEW, correlation, 2 * seed + i)
-        for i, correlation in enumerate(("correlated", "anticorrelated"))
-    ]
-    return [Join({"left": left, "right": right}, window) for left, right in drawn]
-
-
-def _tagged(joins: list[Join]) -> Join:
-    """All joins as one, whose keys tell them apart."""
-    merged = {}
-    for side in ("left", "right"):
-        parts = [
-            pa.table({"t": join.tables[side]["t"], "k": join.tables[side]["k"].to_numpy() + i * KEYS})
-            for i, join in enumerate(joins)
-        ]
-        merged[side] = pa.concat_tables(parts).sort_by("t")
-    return Join(merged, joins[0].window)
+    tables, on = {}, {}
+    for i, (name, correlation) in enumerate(PAIRS.items()):
+        left, right = locality_pair(rows, KEYS, SKEW, SKEW, correlation, 2 * seed + i)
+        tables |= {f"{name}_left": left, f"{name}_right": right}
+        on[name] = [f"{name}_left.k = {name}_right.k"]
+    return Join(tables, window, on)
 
 
 def judge(found: Figures) -> list[Check]:
