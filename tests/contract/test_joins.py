@@ -44,7 +44,7 @@ def alone(case: Case, name: str) -> tuple[Any, Counter[Any]]:
         memory=None,
     )
     engine = wr.Engine(query, schemas={n: case.schemas[n] for n in names})
-    tables = [engine.push({n: batch[n] for n in names}) for batch in case.tables]
+    tables = [engine.push({n: batch[n] for n in names if n in batch}) for batch in case.tables]
     return tables[0].schema if tables else None, multiset(tables)
 
 
