@@ -275,14 +275,9 @@ def next_candidate(words: Any, route: int, depth: int, cur: Any) -> int:
 
 
 @inner
-def passes(words: Any, route: int, depth: int, bound: Any, cur: Any, slot: int) -> bool:
+def passes(words: Any, me: int, route: int, depth: int, bound: Any, cur: Any, slot: int) -> bool:
     """Whether a candidate fits the windows of the bound rows and the predicates that close at this depth."""
     m = memory_of(words)
-    me = route
-    if m.several:
-        me = route % m.streams
-        if not matches_in(m, slot, route // m.streams):
-            return False
     stream, time = order_of(m.w, route, depth), m.w[slot_at(m, slot) + TIME]
     for k in range(depth + 1):
         other = me if k == 0 else order_of(m.w, route, k - 1)
@@ -333,14 +328,16 @@ def probe_many(words: Any, slot: int, route: int, bound: Any, cur: Any, out: Any
     me = stream_of(m, slot)
     bound[me] = slot
     found, depth, last = 0, 0, last_depth(m, route)
-    marking, observing = marks(m), observes(m)
+    marking, observing, several, join = marks(m), observes(m), m.several != 0, 0
+    if several:
+        join = route // m.streams
     open_depth(m.w, route, 0, bound, cur)
     while depth >= 0:
         there = next_candidate(m.w, route, depth, cur)
         if there < 0:
             depth -= 1
             continue
-        if not passes(m.w, route, depth, bound, cur, there):
+        if (several and not matches_in(m, there, join)) or not passes(m.w, me, route, depth, bound, cur, there):
             continue
         stream = order_of(m.w, route, depth)
         bound[stream] = there
@@ -361,8 +358,8 @@ def probe_many(words: Any, slot: int, route: int, bound: Any, cur: Any, out: Any
                 out = widen(out, sent + 1)
             for k in range(m.streams):
                 out[k, sent] = m.w[slot_at(m, bound[k]) + ROW] if bound[k] >= 0 else NONE
-            if m.several:
-                out[m.streams, sent] = route // m.streams
+            if several:
+                out[m.streams, sent] = join
             sent += 1
     return out, sent, found
 
