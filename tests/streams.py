@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
-from itertools import combinations
+from itertools import combinations, pairwise
 from random import Random
 from typing import Any
 
@@ -253,11 +253,13 @@ def cases(
     plain: bool = False,
     time_kinds: Sequence[str] = tuple(TIME_KINDS),
     order: Sequence[str] = ("time", "arrival"),
+    named: bool = False,
 ) -> Case:
     """A join with its rows.
 
     `timely` streams are in order of time and cut at instants; others are out of order within their lateness
-    and cut anywhere. A `plain` query has one equality between neighbours and no filters.
+    and cut anywhere. A `plain` query has one equality between neighbours and no filters. A `named` one has several
+    joins.
     """
     count = draw(st.sampled_from(streams))
     names = NAMES[:count]
@@ -268,10 +270,10 @@ def cases(
     keys, numbers = draw(st.sampled_from(sorted(KEY_KINDS))), draw(st.sampled_from(sorted(NUMBER_KINDS)))
     query = Query(
         streams=parts,
-        on=_graph(draw, names, numbers, plain),
+        on=_joins(draw, names, numbers, plain) if named else _graph(draw, names, numbers, plain),
         select=_selection(draw, names),
         order=chosen_order,
-        probe_order=_probe_order(draw, names),
+        probe_order=None if named else _probe_order(draw, names),
         seed=draw(st.integers(0, 3)),
     )
     random = Random(draw(st.integers(0, 10**6)))
@@ -325,6 +327,19 @@ def _graph(draw: st.DrawFn, names: Sequence[str], numbers: str, plain: bool) -> 
         on += [p for p in _predicates(draw, one, other, numbers, plain) if p not in on]
         on = draw(st.permutations(on))  # which equality comes first decides through which one a stream is reached
     return on
+
+
+def _joins(draw: st.DrawFn, names: Sequence[str], numbers: str, plain: bool) -> dict[str, Any]:
+    """One to four joins of some of the streams each, and of all of them together; attributes may be the same."""
+    sets = st.sets(st.sampled_from(names), min_size=2).map(sorted)
+    chosen = draw(st.lists(sets, min_size=1, max_size=3))
+    if left := [name for name in names if not any(name in some for some in chosen)]:
+        chosen.append(left if len(left) > 1 else [*left, next(name for name in names if name not in left)])
+    found = {}
+    for k, some in enumerate(chosen):
+        on = _graph(draw, some, numbers, plain)
+        found[f"join {k}"] = [Equal(f"{a}.k", f"{b}.k") for a, b in pairwise(some)] if on == "k" else on
+    return found
 
 
 def _selection(draw: st.DrawFn, names: Sequence[str]) -> list[tuple[str, str]]:

@@ -54,7 +54,7 @@ def join(
     time: str | Mapping[str, str] | None = None,
     within: WindowLike | Mapping[str, WindowLike] | None = None,
     memory: Memory | int | str | None = None,
-    policy: Policy | str = "prob",
+    policy: Policy | str = "auto",
     *,
     lateness: DurationLike | Mapping[str, DurationLike] = 0,
     where: Mapping[str, Iterable[Any]] | None = None,

@@ -327,7 +327,7 @@ def test_codes_other_separators_and_times_without_a_zone(files: Path) -> None:
         (["--memory", "1", "--on-full", "fail"], "needs more than its memory"),
         (["--on-full", "burn"], "one of 'shed', 'fail'"),
         (["--policy", "prop"], "did you mean 'prob'? Known names: rand, fifo, prob, life, life-expected"),
-        (["--statistics", "decade"], "did you mean 'decayed'?"),
+        (["--policy", "prob", "--statistics", "decade"], "did you mean 'decayed'?"),
         (["--statistics", "decayed:half_life"], "such as decayed:half_life=5000"),
         (["--statistics", "running", "--policy", "rand"], "decides without any"),
         (["--select", "left.ts, left.ts"], "both named 'ts'"),

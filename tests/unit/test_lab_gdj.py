@@ -16,7 +16,7 @@ import pytest
 from windrow.lab import gdj_joins, verdict
 from windrow.lab.data import Streams
 from windrow.lab.experiment import Conditions, experiments, find
-from windrow.lab.experiments import gdj_initial, gdj_unified
+from windrow.lab.experiments import gdj_attributes, gdj_initial, gdj_unified
 from windrow.lab.figures import Figures
 from windrow.lab.gdj_joins import DAY, GDJ, Join
 from windrow.lab.real_pairs import stations
@@ -60,8 +60,17 @@ def test_parts_of_streams_with_different_rates_lie_side_by_side() -> None:
 
 
 def test_two_joins_in_one_are_the_sum_of_both() -> None:
-    joins = gdj_unified._joins(DAY, 3, QUICK)
-    assert gdj_unified._tagged(joins).exact() == sum(join.exact() for join in joins) > 0
+    both = gdj_unified._both(DAY, 3, QUICK)
+    pairs = [{n: t for n, t in both.tables.items() if n.startswith(name)} for name in gdj_unified.PAIRS]
+    assert both.exact() == sum(Join(pair, both.window).exact() for pair in pairs) > 0
+
+
+def test_attributes_are_joined_one_by_one() -> None:
+    join = gdj_attributes._join(DAY, 3, 1, QUICK)
+    alone = [Join(join.tables, join.window, name) for name in join.on]
+    assert list(join.on) == ["x1", "x2", "x3"] and join.exact() == sum(one.exact() for one in alone) > 0
+    first = gdj_attributes._join(DAY, 1, 1, QUICK)
+    assert first.tables["left"]["x1"].equals(join.tables["left"]["x1"])  # streams stay as attributes are added
 
 
 def test_the_initial_credit_is_chosen_for_each_set_of_streams_and_not_for_each_run() -> None:

@@ -45,7 +45,8 @@ class Coded:
 
 def coded(query: Query, given: Mapping[str, Any]) -> list[Coded]:
     """The streams of a query of equalities, or the first of them if that alone is given."""
-    if not all(isinstance(predicate, Equal) for predicate in query.on):
+    query.refuse_names("the analysis")
+    if not all(isinstance(predicate, Equal) for predicate in query.predicates):
         raise SpecError("on: popularity and locality are of keys, so only equalities can be analysed")
     first = next(iter(given))
     known = {name: as_table(data, name) for name, data in given.items()}

@@ -100,12 +100,12 @@ def _table(outcome: Outcome) -> Table:
         caption=outcome.setting(), caption_justify="left", collapse_padding=True,
     )  # fmt: skip
     table.add_column("memory")
-    table.add_column("rows", justify="right")
-    for policy in POLICIES:
-        table.add_column(policy.upper(), justify="right", min_width=6)
     for share in SHARES:
-        found = [outcome.recall(policy, share) for policy in POLICIES]
-        best = max((recall for recall in found if recall is not None), default=None)
-        cells = ["…" if r is None else f"[bold]{r:.1%}[/]" if r == best else f"{r:.1%}" for r in found]
-        table.add_row(f"{share}%", f"{outcome.budget(share):,}", *cells)
+        table.add_column(f"{share}%", justify="right", min_width=6)
+    table.add_row("rows", *(f"{outcome.budget(share):,}" for share in SHARES), end_section=True)
+    best = {share: max((outcome.recall(p, share) or 0.0 for p in POLICIES), default=0.0) for share in SHARES}
+    for policy in POLICIES:
+        found = [(share, outcome.recall(policy, share)) for share in SHARES]
+        cells = ["…" if r is None else f"[bold]{r:.1%}[/]" if r == best[share] else f"{r:.1%}" for share, r in found]
+        table.add_row(policy.upper(), *cells)
     return table

@@ -98,7 +98,7 @@ def _opened(paths: Mapping[str, Path], text: list[str], separator: str | None) -
 def _named(query: Query, side: str) -> list[str]:
     """The columns of one side that the query names."""
     stream = query.stream(side)
-    references = [ref for predicate in query.on for ref in predicate.columns]
+    references = [ref for predicate in query.predicates for ref in predicate.columns]
     references += [output.column for output in query.select or ()]
     own = [ref.removeprefix(f"{side}.") for ref in references if ref.startswith(f"{side}.")]
     times = [stream.time] if stream.time else []
@@ -126,7 +126,7 @@ def _partners(query: Query, side: str) -> dict[str, str]:
     mine = query.stream(side)
     theirs = next(stream for stream in query.streams if stream.name != side)
     found = {theirs.time: mine.time} if mine.time and theirs.time else {}
-    for predicate in query.on:
+    for predicate in query.predicates:
         if isinstance(predicate, Equal):
             a, b = (ref.partition(".")[2] for ref in predicate.columns)
             found |= {b: a} if predicate.streams[0] == side else {a: b}
@@ -135,5 +135,5 @@ def _partners(query: Query, side: str) -> dict[str, str]:
 
 def _measured(query: Query, side: str) -> set[str]:
     """Columns that are compared by size, and so are numbers."""
-    references = [ref for p in query.on if not isinstance(p, Equal) for ref in p.columns]
+    references = [ref for p in query.predicates if not isinstance(p, Equal) for ref in p.columns]
     return {ref.partition(".")[2] for ref in references if ref.startswith(f"{side}.")}

@@ -36,7 +36,7 @@ def join(
     left_within: options.LeftWithin = None,
     right_within: options.RightWithin = None,
     memory: options.Memory = None,
-    policy: options.Policy = "prob",
+    policy: options.Policy = "auto",
     statistics: options.Statistics = None,
     lateness: options.Lateness = None,
     text: options.Text = None,

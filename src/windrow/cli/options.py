@@ -49,7 +49,7 @@ _MEMORY = (
 )
 Memory = Annotated[str | None, _option("--memory", kind="BUDGET", help=_MEMORY)]
 
-_POLICY = "What to shed when memory is full: rand, fifo, prob, life, life-expected, gdj or age."
+_POLICY = "What to shed when memory is full: auto, rand, fifo, prob, life, life-expected, gdj or age."
 Policy = Annotated[str, _option("--policy", kind="NAME", help=_POLICY, show=True)]
 
 _STATISTICS = (

@@ -111,7 +111,7 @@ def policy(name: str, statistics: str | None) -> Policy:
             )
         given[field.strip()] = whole(_value(value), f"--statistics: {field.strip()}")
     if not resolve(name).needs_statistics:
-        raise SpecError(f"--statistics: the policy {name!r} decides without any; leave it out")
+        raise SpecError(f"--statistics: the policy {name!r} decides without any; leave it out, or give --policy prob")
     return resolve({"name": name, "statistics": given})
 
 

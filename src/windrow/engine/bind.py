@@ -18,7 +18,7 @@ from windrow.spec import Memory, Query, Stream, split_reference
 from windrow.spec.bytesize import format_bytes
 from windrow.state.block import fixed_bytes
 from windrow.state.coding import TimeDomain, duration_in_units, moment, time_domain
-from windrow.state.plan import Learning, Plan, Shedding
+from windrow.state.plan import Joins, Learning, Plan, Shedding
 from windrow.statistics import Decayed, Oracle, Running, Sketch, Statistic
 
 STATISTICS_SHARE = 8  # one part in so many of a budget in bytes is for keys that only statistics keep
@@ -38,13 +38,19 @@ class Binding:
     domain: TimeDomain
     directories: tuple[Directory, ...]
     numbers: tuple[tuple[Number, ...], ...]
-    outputs: tuple[OutputColumn, ...]
+    results: tuple[tuple[OutputColumn, ...], ...]  # the output columns of each join
     payload: tuple[tuple[str, ...], ...]
     plan: Plan
     recall_bytes: int
     keeps_payload: bool = True
     oracle_rows: int = 0
     code_mask: int = 2**64 - 1  # tests narrow it to force collisions of codes
+
+    @property
+    def outputs(self) -> tuple[OutputColumn, ...]:
+        """The output columns of the only join."""
+        (columns,) = self.results
+        return columns
 
     def payload_schema(self, stream: int) -> pa.Schema:
         """The columns that a stream's residents keep."""
@@ -75,7 +81,7 @@ def bind(query: Query, schemas: dict[str, pa.Schema]) -> Binding:
     domain = time_domain(types, [f"{s.name}.{s.time}" for s in query.streams])
     dirs = directories(query, schemas)
     nums = numbers(query, schemas)
-    chosen = outputs(query, schemas)
+    results = tuple(outputs(query, schemas, join) for join in query.joins)
     plan = Plan(
         classes=_classes(len(query.streams), dirs),
         directories=len(dirs),
@@ -85,17 +91,18 @@ def bind(query: Query, schemas: dict[str, pa.Schema]) -> Binding:
         value=query.value.combine if query.value else None,
         seed=query.seed,
         probe_order=_probe_order(query),
+        joins=_joins(query, dirs, nums),
     )
     plan, recall_bytes = _with_budget(plan, query)
     return Binding(
-        query, schemas, domain, tuple(dirs), tuple(map(tuple, nums.columns)), chosen,
-        _payload(query, schemas, dirs, chosen), plan, recall_bytes,
+        query, schemas, domain, tuple(dirs), tuple(map(tuple, nums.columns)), results,
+        _payload(query, schemas, dirs, results), plan, recall_bytes,
     )  # fmt: skip
 
 
 def _check_columns(query: Query, schemas: dict[str, pa.Schema]) -> None:
     """Every column that the query names is there."""
-    refs = [(*split_reference(ref), str(p)) for p in query.on for ref in p.columns]
+    refs = [(*split_reference(ref), str(p)) for p in query.predicates for ref in p.columns]
     refs += [(s.name, s.time, "time") for s in query.streams if s.time is not None]
     refs += [(s.name, f.column, f"the filter {f}") for s in query.streams for f in s.where]
     if query.value is not None:
@@ -128,11 +135,25 @@ def _predicates(dirs: list[Directory], nums: Numbers) -> np.ndarray:
     return np.array([*lines, *nums.preds], np.int64).reshape(-1, at.PRED_SIZE)
 
 
+def _joins(query: Query, dirs: list[Directory], nums: Numbers) -> Joins | None:
+    """Which of several joins everything belongs to."""
+    if len(query.joins) == 1:
+        return None
+    return Joins(
+        members=tuple(tuple(map(query.names.index, join.streams(query.names))) for join in query.joins),
+        directories=tuple(directory.join for directory in dirs),
+        preds=(*(directory.join for directory in dirs for _ in directory.pairs), *nums.pred_joins),
+        numbers=nums.joins(),
+    )
+
+
 def _payload(
-    query: Query, schemas: dict[str, pa.Schema], dirs: list[Directory], chosen: tuple[OutputColumn, ...]
+    query: Query, schemas: dict[str, pa.Schema], dirs: list[Directory], results: tuple[tuple[OutputColumn, ...], ...]
 ) -> tuple[tuple[str, ...], ...]:
-    """Per stream, the columns to keep: those of the output, and keys that are compared again."""
-    keep: list[set[str]] = [{o.column for o in chosen if o.stream == s} for s in range(len(query.streams))]
+    """Per stream, the columns to keep: those of the outputs, and keys that are compared again."""
+    keep: list[set[str]] = [
+        {o.column for chosen in results for o in chosen if o.stream == s} for s in range(len(query.streams))
+    ]
     for directory in dirs:
         if not directory.exact:
             for s, columns in directory.columns.items():

@@ -9,34 +9,61 @@ from windrow.engine.bind import Binding
 from windrow.state.coding import cast_keys, keys_equal
 
 
-def schema(binding: Binding) -> pa.Schema:
-    """The output's columns."""
-    query = binding.query
-    return pa.schema(
-        [binding.schemas[query.names[o.stream]].field(o.column).with_name(o.name) for o in binding.outputs]
-    )
+def schema(binding: Binding, join: int = 0) -> pa.Schema:
+    """The columns of a join's output."""
+    names, outputs = binding.query.names, binding.results[join]
+    return pa.schema([binding.schemas[names[o.stream]].field(o.column).with_name(o.name) for o in outputs])
 
 
-def matches(binding: Binding, payloads: list[pa.Table], found: np.ndarray) -> pa.Table:
-    """Output rows of matches given as payload rows [stream, match]; matches of colliding codes are left out."""
+class Found:
+    """The matches of a push, gathered piece by piece: one table, or one for each of the joins that have names."""
+
+    def __init__(self, binding: Binding, payloads: list[pa.Table]) -> None:
+        self.binding, self.payloads = binding, payloads
+        self.pieces: list[list[pa.Table]] = [[] for _ in binding.results]
+        self.false = np.zeros(len(binding.results), np.int64)  # candidates of colliding codes, by join
+
+    def add(self, found: np.ndarray) -> None:
+        """Take a piece: payload rows [stream, match] and, of several joins, a last line with the join of each match."""
+        several = len(self.pieces) > 1
+        for join, pieces in enumerate(self.pieces):
+            mine = found[:-1, found[-1] == join] if several else found
+            if not several or mine.shape[1]:
+                pieces.append(matches(self.binding, self.payloads, mine, join))
+                self.false[join] += mine.shape[1] - pieces[-1].num_rows
+
+    def tables(self) -> pa.Table | dict[str, pa.Table]:
+        """All matches."""
+        whole = [
+            pa.concat_tables(pieces) if pieces else schema(self.binding, join).empty_table()
+            for join, pieces in enumerate(self.pieces)
+        ]
+        if not self.binding.query.named:
+            return whole[0]
+        return {named.name: table for named, table in zip(self.binding.query.joins, whole, strict=True)}
+
+
+def matches(binding: Binding, payloads: list[pa.Table], found: np.ndarray, join: int = 0) -> pa.Table:
+    """Output rows of a join's matches, given as payload rows [stream, match]; those of colliding codes are left out."""
+    outputs = binding.results[join]
     index = [pa.array(rows) for rows in found]
-    true = _verified(binding, payloads, index)
+    true = _verified(binding, payloads, index, join)
     if true is not None:
         index = [pa.array(rows[true]) for rows in found]
     columns: dict[tuple[int, str], pa.ChunkedArray] = {}
-    for output in binding.outputs:
+    for output in outputs:
         where = (output.stream, output.column)
         if where not in columns:
             columns[where] = payloads[output.stream][output.column].take(index[output.stream])
-    arrays = [columns[o.stream, o.column] for o in binding.outputs]
-    return pa.Table.from_arrays(arrays, schema=schema(binding))
+    arrays = [columns[o.stream, o.column] for o in outputs]
+    return pa.Table.from_arrays(arrays, schema=schema(binding, join))
 
 
-def _verified(binding: Binding, payloads: list[pa.Table], index: list[pa.Array]) -> np.ndarray | None:
+def _verified(binding: Binding, payloads: list[pa.Table], index: list[pa.Array], join: int) -> np.ndarray | None:
     """Which matches have truly equal keys, or None if all have: hashed keys are compared in full."""
     true: np.ndarray | None = None
     for directory in binding.directories:
-        if directory.exact:
+        if directory.exact or directory.join != join:
             continue
         sides = {
             s: cast_keys([payloads[s][c].take(index[s]) for c in columns], directory.types)

@@ -105,7 +105,7 @@ class Engine:
         self._payloads = [Payload(s, binding.payload_schema(s)) for s in range(binding.plan.streams)]
         self._watch_departures(binding, shard)
         self._arrived = np.zeros((len(self.query.streams), 3), np.int64)  # arrived, late, ignored
-        self._false = 0  # candidates of colliding codes
+        self._false = np.zeros(len(binding.results), np.int64)  # candidates of colliding codes, by join
         self._tracker: Tracker | None = None
         if self._track and self.query.memory is not None and self.query.on_full == "shed":
             self._tracker = Tracker(binding.plan, binding.recall_bytes)
@@ -113,8 +113,10 @@ class Engine:
 
     # -- pushing ---------------------------------------------------------------------------------------------------
 
-    def push(self, batches: Mapping[str, Any], watermark: dt.datetime | int | None = None) -> pa.Table | None:
+    def push(self, batches: Mapping[str, Any], watermark: dt.datetime | int | None = None) -> Any:
         """Take rows of any of the streams; the matches that they complete (None when only counting).
+
+        They come as a table or, where the query's joins have names, as a dictionary with a table for each.
 
         A watermark says that no row before it will come, in this push or later: rows that do are late.
         """
@@ -132,7 +134,7 @@ class Engine:
         self._count(rows)
         self._keep(shard, packed, rows)
         if self._tracker is not None:
-            self._tracker.settle(shard.matched - self._false, len(packed.order))
+            self._tracker.settle(shard.matched - int(self._false.sum()), len(packed.order))
         self._interrupted = False
         return None if self.count_only else found
 
@@ -192,29 +194,28 @@ class Engine:
         assert self._binding is not None and self._shard is not None
         return self._binding, self._shard
 
-    def _run(self, binding: Binding, shard: Shard, packed: Packed, payloads: list[pa.Table]) -> pa.Table:
+    def _run(self, binding: Binding, shard: Shard, packed: Packed, payloads: list[pa.Table]) -> Any:
         """Drive the shard through the packed rows and gather the matches."""
         at_risk = binding.plan.fail_when_full and shard.may_overflow(packed.stream, packed.head[4])
         before = shard.words.copy() if at_risk else None
-        false = self._false
-        pieces: list[pa.Table] = []
+        matches = emit.Found(binding, payloads)
         try:
             for where, records in packed.pieces():
                 for found in shard.advance(records):
-                    pieces.append(emit.matches(binding, payloads, found))
-                    self._false += found.shape[1] - pieces[-1].num_rows
+                    matches.add(found)
                 packed.slot[where] = records[at.R_SLOT :: packed.words]
                 if self._tracker is not None:
                     self._tracker.watch(records)
         except Full:
             assert before is not None
             shard.hold(before)
-            self._false, self._interrupted = false, False
+            self._interrupted = False
             raise MemoryFull(
                 f"the join needs more than its memory of {binding.query.memory}: nothing of this push was taken; "
                 "raise memory, or let on_full='shed' choose what to lose"
             ) from None
-        return pa.concat_tables(pieces) if pieces else emit.schema(binding).empty_table()
+        self._false += matches.false
+        return matches.tables()
 
     def _note_departures(
         self, rows: list[Rows], packed: Packed, payloads: list[pa.Table], clock: int, seq: int
@@ -348,7 +349,8 @@ class Engine:
     def metrics(self) -> Metrics:
         """The counters now."""
         if self._binding is None:
-            return Metrics(0, 0, 0, {name: StreamMetrics() for name in self.query.names})
+            none = {join.name: 0 for join in self.query.joins} if self.query.named else {}
+            return Metrics(0, 0, 0, {name: StreamMetrics() for name in self.query.names}, joins=none)
         _, shard = self.bound()
         streams = {}
         columns = {name: shard.stream_counter(w) for name, w in _COUNTERS}
@@ -357,7 +359,8 @@ class Engine:
             arrived, late, ignored = (int(n) for n in self._arrived[s])
             counters = {counter: int(values[s]) for counter, values in columns.items()}
             streams[name] = StreamMetrics(arrived=arrived, late=late, ignored=ignored, **counters)
-        matched = shard.matched - self._false
+        matched = shard.matched - int(self._false.sum())
+        by_join = zip(self.query.joins, (shard.matched_by_join - self._false).tolist(), strict=True)
         recall = self._recall(matched, bool(columns["shed"].any()))
         return Metrics(
             matched=matched,
@@ -369,6 +372,7 @@ class Engine:
             recall_interval=recall.interval if recall else None,
             recent_recall=recall.recent if recall else None,
             exact_matched=recall.exact_matched if recall else None,
+            joins={join.name: n for join, n in by_join} if self.query.named else {},
         )
 
     def _recall(self, matched: int, lossy: bool) -> Recall | None:
@@ -395,7 +399,8 @@ class Engine:
         if self._binding is None:
             return snapshots.write(header, [])
         binding, shard = self.bound()
-        header |= {"arrived": self._arrived.tolist(), "false": self._false}
+        false = self._false.tolist()
+        header |= {"arrived": self._arrived.tolist(), "false": false if self.query.named else false[0]}
         if self._tracker is not None:
             header["tracker"] = self._tracker.state()
         return snapshots.write(header, saved.parts(binding, shard, self._payloads, self._tracker))
@@ -428,5 +433,5 @@ class Engine:
         state = saved.opened(self.query, self.count_only, self._keeps_departures, header, parts)
         self._binding, self._shard = state.binding, state.shard
         self._payloads, self._tracker = state.payloads, state.tracker
-        self._arrived, self._false = state.arrived, int(header["false"])
+        self._arrived, self._false = state.arrived, state.false
         self._watch_departures(state.binding, state.shard)

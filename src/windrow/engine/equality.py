@@ -3,7 +3,7 @@
 Equalities that hang together form a class with one column per stream (a common key of n streams is one class).
 Classes over the same streams are joined into one composite key. Columns are only put together when that does not
 change a comparison: each class has one type to which all its columns are cast, and it is the type of each single
-comparison.
+comparison. Each join has directories of its own.
 """
 
 from dataclasses import dataclass
@@ -23,6 +23,7 @@ class Directory:
 
     columns: dict[int, tuple[str, ...]]
     types: tuple[pa.DataType, ...]
+    join: int = 0
 
     @property
     def exact(self) -> bool:
@@ -37,19 +38,27 @@ class Directory:
 
 def directories(query: Query, schemas: dict[str, pa.Schema]) -> list[Directory]:
     """The directories of a query over streams of given schemas."""
-    classes: list[tuple[dict[int, str], pa.DataType]] = []
-    for predicate in query.on:
-        if isinstance(predicate, Equal):
-            _place(classes, predicate, query, schemas)
+    found: list[Directory] = []
+    for join, named in enumerate(query.joins):
+        classes: list[tuple[dict[int, str], pa.DataType]] = []
+        for predicate in named.on:
+            if isinstance(predicate, Equal):
+                _place(classes, predicate, query, schemas)
+        found += _merged(classes, join)
+    return found
+
+
+def _merged(classes: list[tuple[dict[int, str], pa.DataType]], join: int) -> list[Directory]:
+    """The directories of a join: classes over the same streams make one."""
     merged: list[Directory] = []
     for columns, type_ in classes:
         for k, other in enumerate(merged):
             if set(other.columns) == set(columns):
                 both = {s: (*other.columns[s], columns[s]) for s in columns}
-                merged[k] = Directory(both, (*other.types, type_))
+                merged[k] = Directory(both, (*other.types, type_), join)
                 break
         else:
-            merged.append(Directory({s: (c,) for s, c in columns.items()}, (type_,)))
+            merged.append(Directory({s: (c,) for s, c in columns.items()}, (type_,), join))
     return merged
 
 

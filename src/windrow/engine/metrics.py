@@ -28,7 +28,8 @@ class Metrics:
     """Counters of a query: those of its streams, each with its sum over them.
 
     `recall` is matches produced over matches of the exact join, over everything so far and recently; None when it
-    cannot be told. The interval holds 95 % of the time; it has no width while the exact join stores every row.
+    cannot be told. The interval holds 95 % of the time; it has no width while the exact join stores every row. Of joins
+    that have names, `joins` has the matches of each; `matched` and recall are over all of them.
     """
 
     matched: int
@@ -40,6 +41,7 @@ class Metrics:
     recall_interval: tuple[float, float] | None = None
     recent_recall: float | None = None
     exact_matched: float | None = None
+    joins: dict[str, int] = field(default_factory=dict)
 
     @property
     def arrived(self) -> int:
@@ -93,4 +95,7 @@ class Metrics:
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain data."""
         totals = {name: self.total(name) for name in StreamMetrics.__dataclass_fields__}
-        return {**totals, **asdict(self)}
+        found = {**totals, **asdict(self)}
+        if not self.joins:
+            del found["joins"]
+        return found

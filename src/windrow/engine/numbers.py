@@ -1,5 +1,6 @@
 """Value columns: the numbers that band, distance and comparison predicates need, and the predicates' lines."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -13,42 +14,57 @@ from windrow.state.coding import common_key_type, common_number_type, width_in_u
 COMPARISONS = {"<": at.P_LT, "<=": at.P_LE, ">": at.P_GT, ">=": at.P_GE, "!=": at.P_NE}
 
 
+JOINS = "joins"  # the domain of the word that says in which of several joins a row can match
+
+
 @dataclass(frozen=True)
 class Number:
     """One value column: where it comes from and how it is coded."""
 
     column: str
     type: pa.DataType
-    domain: str  # "int", "float", or "code" for columns that are only tested for being different
+    domain: str  # "int", "float", "code" for columns that are only tested for being different, or JOINS
     refuses_nan: bool = False
+    join: int = 0
 
 
 @dataclass
 class Numbers:
-    """The value columns of every stream and the predicates over them."""
+    """The value columns of every stream and the predicates over them, with the join of each."""
 
     columns: list[list[Number]]
     preds: list[np.ndarray] = field(default_factory=list)
+    pred_joins: list[int] = field(default_factory=list)
+    join: int = 0  # whose predicates are being added
 
     def matrix(self) -> np.ndarray:
-        """[stream, column]: 1 float bits, 0 integers, -1 nothing."""
+        """[stream, column]: 2 bits of joins, 1 float bits, 0 integers, -1 nothing."""
+        return self._matrix(lambda c: 2 if c.domain == JOINS else int(c.domain == "float"))
+
+    def joins(self) -> np.ndarray:
+        """[stream, column]: the join that reads it, or -1."""
+        return self._matrix(lambda c: -1 if c.domain == JOINS else c.join)
+
+    def _matrix(self, told: Callable[[Number], int]) -> np.ndarray:
         width = max((len(c) for c in self.columns), default=0)
         found = np.full((len(self.columns), width), -1, np.int64)
         for s, columns in enumerate(self.columns):
-            found[s, : len(columns)] = [c.domain == "float" for c in columns]
+            found[s, : len(columns)] = [told(c) for c in columns]
         return found
 
 
 def numbers(query: Query, schemas: dict[str, pa.Schema]) -> Numbers:
-    """The value columns and range predicates of a query."""
-    found = Numbers([[] for _ in query.streams])
-    for predicate in query.on:
-        if isinstance(predicate, Band):
-            _band(found, predicate, query, schemas)
-        elif isinstance(predicate, Distance):
-            _distance(found, predicate, query, schemas)
-        elif isinstance(predicate, Compare):
-            _compare(found, predicate, query, schemas)
+    """The value columns and range predicates of a query; of several joins the first column says who matches where."""
+    first = [Number("", pa.int64(), JOINS)] if len(query.joins) > 1 else []
+    found = Numbers([list(first) for _ in query.streams])
+    for found.join, named in enumerate(query.joins):
+        for predicate in named.on:
+            if isinstance(predicate, Band):
+                _band(found, predicate, query, schemas)
+            elif isinstance(predicate, Distance):
+                _distance(found, predicate, query, schemas)
+            elif isinstance(predicate, Compare):
+                _compare(found, predicate, query, schemas)
     return found
 
 
@@ -65,12 +81,13 @@ def _line(kind: int, found: Numbers, predicate: Predicate, query: Query) -> np.n
     line[at.P_LEFT_COL], line[at.P_RIGHT_COL] = len(found.columns[left]), len(found.columns[right])
     line[at.P_DIMS] = 1
     found.preds.append(line)
+    found.pred_joins.append(found.join)
     return line
 
 
 def _add(found: Numbers, query: Query, ref: str, type_: pa.DataType, domain: str, nan: bool = False) -> None:
     stream, column = split_reference(ref)
-    found.columns[query.names.index(stream)].append(Number(column, type_, domain, nan))
+    found.columns[query.names.index(stream)].append(Number(column, type_, domain, nan, found.join))
 
 
 def _band(found: Numbers, predicate: Band, query: Query, schemas: dict[str, pa.Schema]) -> None:

@@ -33,7 +33,10 @@ def oracle_table(binding: Binding, whole: Mapping[str, pa.Table], shard: Shard) 
     if starts[-1]:
         view(shard.words, at.ORACLE_AT, starts[-1], 1 + 2 * streams)[:] = np.concatenate(lines)
     _write_means(shard, lines, streams)
-    shard.preload([(r.numbers, r.keep, r.gain) for r in rows])
+    joins = binding.plan.joins
+    for s, column in binding.plan.histograms():
+        keep = rows[s].kept_in(None if joins is None else int(joins.numbers[s, column]))
+        shard.preload(s, column, rows[s].numbers[column][keep], rows[s].gain[keep] if len(rows[s].gain) else None)
 
 
 def _counts(binding: Binding, rows: list[Rows], d: int) -> np.ndarray:
@@ -42,8 +45,9 @@ def _counts(binding: Binding, rows: list[Rows], d: int) -> np.ndarray:
     per_stream = []
     for s in range(streams):
         link = binding.plan.positions()[s, d]
-        codes = rows[s].codes[link][rows[s].keep] if link >= 0 else np.zeros(0, np.int64)
-        gain = rows[s].gain[rows[s].keep] if len(rows[s].gain) and link >= 0 else None
+        keep = rows[s].kept_in(None if binding.plan.joins is None else binding.directories[d].join)
+        codes = rows[s].codes[link][keep] if link >= 0 else np.zeros(0, np.int64)
+        gain = rows[s].gain[keep] if len(rows[s].gain) and link >= 0 else None
         per_stream.append((codes, gain))
     known = np.unique(np.concatenate([codes for codes, _ in per_stream]))
     table = np.zeros((len(known), 1 + 2 * streams), np.int64)

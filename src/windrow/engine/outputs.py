@@ -6,6 +6,7 @@ import pyarrow as pa
 
 from windrow.errors import DuplicateColumn, UnknownColumn
 from windrow.spec import Equal, Query, split_reference
+from windrow.spec.joins import NamedJoin
 
 
 @dataclass(frozen=True)
@@ -17,24 +18,30 @@ class OutputColumn:
     column: str
 
 
-def outputs(query: Query, schemas: dict[str, pa.Schema]) -> tuple[OutputColumn, ...]:
-    """The selected columns; or all, with names that two streams share told apart by the stream's name."""
+def outputs(query: Query, schemas: dict[str, pa.Schema], join: NamedJoin) -> tuple[OutputColumn, ...]:
+    """The selected columns of a join; or all, with names that two streams share told apart by the stream's name."""
+    streams = join.streams(query.names)
     if query.select is not None:
         chosen = []
         for entry in query.select:
             stream, column = split_reference(entry.column)
+            if stream not in streams:
+                continue
             if column not in schemas[stream].names:
                 raise UnknownColumn.of(column, schemas[stream].names, f"select: stream {stream!r}")
             chosen.append(OutputColumn(entry.name, query.names.index(stream), column))
         return tuple(chosen)
-    return _all_columns(query, schemas)
+    return _all_columns(query, schemas, streams, _keys_of_one_name(join, streams))
 
 
-def _all_columns(query: Query, schemas: dict[str, pa.Schema]) -> tuple[OutputColumn, ...]:
-    once = _keys_of_one_name(query)
-    names = [name for stream in query.names for name in schemas[stream].names]
+def _all_columns(
+    query: Query, schemas: dict[str, pa.Schema], streams: tuple[str, ...], once: set[str]
+) -> tuple[OutputColumn, ...]:
+    """All columns of some streams; those of `once` are the same on all of them."""
+    names = [name for stream in streams for name in schemas[stream].names]
     found: list[OutputColumn] = []
-    for index, stream in enumerate(query.names):
+    for stream in streams:
+        index = query.names.index(stream)
         for column in schemas[stream].names:
             if column in once:
                 if all(o.name != column for o in found):
@@ -52,14 +59,14 @@ def _all_columns(query: Query, schemas: dict[str, pa.Schema]) -> tuple[OutputCol
     return tuple(found)
 
 
-def _keys_of_one_name(query: Query) -> set[str]:
+def _keys_of_one_name(join: NamedJoin, streams: tuple[str, ...]) -> set[str]:
     """Columns that every stream has under one name and that the predicates make equal on all of them."""
     reached: dict[str, list[set[str]]] = {}
-    for predicate in query.on:
+    for predicate in join.on:
         if isinstance(predicate, Equal):
             (a, left), (b, right) = split_reference(predicate.left), split_reference(predicate.right)
             if left == right:
                 groups = reached.setdefault(left, [])
                 touched = [g for g in groups if g & {a, b}]
                 reached[left] = [g for g in groups if g not in touched] + [{a, b}.union(*touched)]
-    return {column for column, groups in reached.items() if groups == [set(query.names)]}
+    return {column for column, groups in reached.items() if groups == [set(streams)]}

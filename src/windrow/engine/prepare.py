@@ -23,6 +23,7 @@ from windrow.state.coding import key_codes, number_codes, row_bytes, times
 PIECE_ROWS = 1 << 15  # records packed at a time: they stay in the cache between packing and joining
 PAYLOAD_CHARGE = 1.25  # what Payload.tidy lets lie dead is charged too
 LARGEST_COST = 2**31
+NO_KEY = 0x6A09E667F3BCC908  # the code of rows without a key: as good as any, for such rows are never matched by it
 
 
 @dataclass
@@ -38,6 +39,10 @@ class Rows:
     cost: np.ndarray
     gain: np.ndarray
     timed: np.ndarray | None = None  # rows that have a time (None: all)
+
+    def kept_in(self, join: int | None) -> np.ndarray:
+        """Which of the rows that are kept can match in one of several joins; None where there is one."""
+        return self.keep if join is None else self.keep & (self.numbers[0] >> join & 1 != 0)
 
     def chosen(self) -> Any:
         """An index of the rows that have a time and are not late."""
@@ -100,9 +105,13 @@ def rows_of(binding: Binding, stream: int, table: pa.Table, watermark: int, firs
     keep = counted.copy()
     for filter_ in spec.where:
         keep &= passes(filter_, table[filter_.column], name)
-    codes, valid = _codes(binding, stream, table)
-    numbers, present = _numbers(binding, stream, table)
-    keep &= valid & present
+    if binding.plan.joins is None:
+        codes, valid = _codes(binding, stream, table)
+        numbers, present = _numbers(binding, stream, table)
+        keep &= valid & present
+    else:
+        codes, numbers = _words_by_join(binding, stream, table)
+        keep &= numbers[0] != 0
     costs, worth = _costs(binding, stream, table), gains(binding, stream, table)
     return Rows(table, time, keep, counted, codes, numbers, costs, worth, timed)
 
@@ -125,7 +134,10 @@ def codes_in(binding: Binding, stream: int, d: int, table: pa.Table) -> tuple[np
     names = directory.columns[stream]
     where = [f"{binding.query.names[stream]}.{c}" for c in names]
     code, valid = key_codes([table[c] for c in names], directory.types, where=where, mask=binding.code_mask)
-    return code.view(np.int64), valid
+    words = code.view(np.int64)
+    if binding.plan.joins is not None and valid is not None:  # the row may still match in another join
+        words = np.where(valid, words, NO_KEY)
+    return words, valid
 
 
 def _numbers(binding: Binding, stream: int, table: pa.Table) -> tuple[list[np.ndarray], np.ndarray]:
@@ -138,6 +150,29 @@ def _numbers(binding: Binding, stream: int, table: pa.Table) -> tuple[list[np.nd
         if number.refuses_nan:
             keep &= ~np.isnan(bits.view(np.float64))
     return found, keep
+
+
+def _words_by_join(binding: Binding, stream: int, table: pa.Table) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """Codes and numbers of rows that take part in several joins; the first number has a bit for each join that a row
+    can match in: those of its stream in which no key and no number is missing."""
+    joins = binding.plan.joins
+    assert joins is not None
+    bits = np.full(table.num_rows, sum(1 << j for j, streams in enumerate(joins.members) if stream in streams))
+    codes, numbers = [], [bits]
+    for d in binding.plan.classes[stream]:
+        if d >= 0:
+            code, valid = codes_in(binding, stream, int(d), table)
+            codes.append(code)
+            if valid is not None:
+                bits[~valid] &= ~(1 << joins.directories[d])
+    for number in binding.numbers[stream][1:]:
+        words, valid = number_bits(binding, stream, number, table)
+        numbers.append(words)
+        if valid is not None:
+            bits[~valid] &= ~(1 << number.join)
+        if number.refuses_nan:
+            bits[np.isnan(words.view(np.float64))] &= ~(1 << number.join)
+    return codes, numbers
 
 
 def number_bits(binding: Binding, stream: int, number: Number, table: pa.Table) -> tuple[np.ndarray, np.ndarray | None]:

@@ -366,6 +366,7 @@ def _check_query(engine: Any) -> None:
     if not isinstance(engine, Engine):
         raise SpecError(f"Queue takes an Engine, got {type(engine).__name__}")
     query = engine.query
+    query.refuse_names("a queue")
     for stream in query.streams:
         if stream.time is None or stream.window.kind == "rows":
             raise SpecError(

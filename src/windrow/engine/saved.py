@@ -45,6 +45,7 @@ class State:
     payloads: list[Payload]
     tracker: Tracker | None
     arrived: np.ndarray
+    false: np.ndarray
 
 
 # ---------------------------------------------------------------------------------------------- write
@@ -171,7 +172,8 @@ def opened(query: Query, count_only: bool, departures: bool, header: dict[str, A
         exact = restored(plan.without_cap(), False, columns_of(snapshots.table_of(buffers.pop(0))), [{}] * plan.streams)
         tracker = Tracker(plan, binding.recall_bytes, exact)
         tracker.resume(header["tracker"])
-    return State(binding, shard, payloads, tracker, arrived)
+    false = np.array(header["false"], np.int64).reshape(len(binding.results))
+    return State(binding, shard, payloads, tracker, arrived, false)
 
 
 def _payload(binding: Binding, stream: int, buffers: list[pa.Buffer]) -> pa.Table:

@@ -18,6 +18,7 @@ from windrow.kernels.credit import first_credit
 from windrow.kernels.directory import key_at
 from windrow.kernels.estimate import fade, hist_learn, learn_key, learns, pools
 from windrow.kernels.jit import inline, inner
+from windrow.kernels.joins import join_of_link, join_of_number, matches_in
 from windrow.kernels.layout import (
     ARRIVALS,
     ARRIVED,
@@ -240,7 +241,7 @@ def learn(m: Memory, r: Any, rx: Any, at: int, slot: int) -> None:
     gain = rx[at + R_GAIN] if m.valued else 1.0
     for link in range(m.links):
         d = m.w[m.classes_at + stream * m.links + link]
-        if d < 0:
+        if d < 0 or (m.several and not matches_in(m, slot, join_of_link(m, stream, link))):
             continue
         key = key_of(m, slot, link)
         learn_key(m, d, key, stream, r[at + R_CODES + link], gain)
@@ -263,6 +264,10 @@ def learn_numbers(words: Any, r: Any, rx: Any, at: int, gain: float) -> None:
         weight *= max(gain, 0.0)
     for column in range(m.vals):
         hist = m.w[m.w[HIST_OF_AT] + r[at + R_STREAM] * m.vals + column]
+        if hist >= 0 and m.several:
+            join = join_of_number(m, r[at + R_STREAM], column)
+            if (r[at + R_CODES + m.links] >> join) & 1 == 0:
+                continue
         if hist >= 0:
             line, place = m.w[HISTS_AT] + hist * HIST_SIZE, at + R_CODES + m.links + column
             number = rx[place] if m.w[line + H_FLOAT] else float(r[place])

@@ -266,6 +266,8 @@ def pay_marked(words: Any) -> None:
         if files(m):
             levels.move(m, pool, m.x[score_at(m, slot)], credit)
         m.x[score_at(m, slot)] = credit
+        if m.several:
+            m.w[at + MARK] = 0  # it may match the same arrival in the next join, too
         slot = m.w[at + MARK_NEXT]
     m.w[MARKED] = NONE
 

@@ -7,6 +7,9 @@ windows against every bound row and the predicates that close there, and goes de
     arriving a ── depth 0: stream B by key ── depth 1: stream C by range ── emit (a, b, c)
 
 Windows are tested pair by pair, which is the same as testing each row against the latest of the match.
+
+A route is the probe order of a stream in a join. With one join, routes are numbered like the streams; with several, a
+row takes the routes of its stream one after the other (see joins.py), and a match carries its join.
 """
 
 from typing import Any
@@ -28,7 +31,8 @@ from windrow.kernels.arrive import (
 from windrow.kernels.chains import key_of, link_at, slot_at, stream_at
 from windrow.kernels.credit import mark, marks, pay_marked
 from windrow.kernels.directory import key_at
-from windrow.kernels.jit import entry, inner
+from windrow.kernels.jit import entry, inline, inner
+from windrow.kernels.joins import joins, matches_in
 from windrow.kernels.layout import (
     ACCESS_AT,
     ACCESS_SIZE,
@@ -85,7 +89,7 @@ from windrow.kernels.layout import (
     VALUE,
     VALUE_SUM,
 )
-from windrow.kernels.memory import bare_floats, bare_ints, memory_of
+from windrow.kernels.memory import Memory, bare_floats, bare_ints, memory_of
 from windrow.kernels.ordered import block_at, ordered_bits, seek, used_at
 from windrow.kernels.pair import pay, widen
 from windrow.kernels.sample import sampling, tally
@@ -189,26 +193,37 @@ def partner_codes(words: Any, pred: int, bound: int, bound_is_left: bool) -> tup
 
 
 @inner
-def order_of(words: Any, me: int, depth: int) -> int:
-    """The stream that an arriving row of a stream visits at a depth."""
+def order_of(words: Any, route: int, depth: int) -> int:
+    """The stream that an arriving row visits at a depth of its route."""
     m = memory_of(words)
-    return m.w[m.w[ORDER_AT] + me * (m.streams - 1) + depth]
+    return m.w[m.w[ORDER_AT] + route * (m.streams - 1) + depth]
 
 
 @inner
-def access_at(words: Any, me: int, depth: int) -> int:
+def access_at(words: Any, route: int, depth: int) -> int:
     """Where the access of a depth stands: kind, which, binder."""
     m = memory_of(words)
-    return m.w[ACCESS_AT] + (me * (m.streams - 1) + depth) * ACCESS_SIZE
+    return m.w[ACCESS_AT] + (route * (m.streams - 1) + depth) * ACCESS_SIZE
+
+
+@inline
+def last_depth(m: Memory, route: int) -> int:
+    """The depth at which a route ends; -1 where a join has nothing to do with the stream."""
+    if not m.several:
+        return m.streams - 2
+    last = -1
+    while last < m.streams - 2 and order_of(m.w, route, last + 1) >= 0:
+        last += 1
+    return last
 
 
 @inner
-def open_depth(words: Any, me: int, depth: int, bound: Any, cur: Any) -> None:
+def open_depth(words: Any, route: int, depth: int, bound: Any, cur: Any) -> None:
     """Place the cursor of a depth before its first candidate."""
     m = memory_of(words)
-    stream, access = order_of(m.w, me, depth), access_at(m.w, me, depth)
+    stream, access = order_of(m.w, route, depth), access_at(m.w, route, depth)
     kind, which, binder = m.w[access], m.w[access + 1], m.w[access + 2]
-    m.w[m.w[TALLY_AT] + (me * m.streams + stream) * 2] += 1
+    m.w[m.w[TALLY_AT] + (route * m.streams + stream) * 2] += 1
     if kind == HASH:
         key = key_of(m, bound[binder], m.w[m.w[POSITION_AT] + binder * m.dirs + which])
         cur[depth, NEXT] = m.w[key_at(m, which, key) + PER_STREAM * stream + TAIL]
@@ -242,17 +257,17 @@ def next_in_range(words: Any, ix: int, cur: Any, depth: int) -> int:
 
 
 @inner
-def next_candidate(words: Any, me: int, depth: int, cur: Any) -> int:
+def next_candidate(words: Any, route: int, depth: int, cur: Any) -> int:
     """The next candidate of a depth, or NONE."""
     m = memory_of(words)
-    access = access_at(m.w, me, depth)
+    access = access_at(m.w, route, depth)
     kind, which = m.w[access], m.w[access + 1]
     if kind == RANGE:
         return next_in_range(m.w, which // INDEX_STRIDE, cur, depth)
     slot = cur[depth, NEXT]
     if slot >= 0:
         if kind == HASH:
-            link = m.w[m.w[POSITION_AT] + order_of(m.w, me, depth) * m.dirs + which]
+            link = m.w[m.w[POSITION_AT] + order_of(m.w, route, depth) * m.dirs + which]
             cur[depth, NEXT] = m.w[link_at(m, slot, link) + LINK_OLDER]
         else:
             cur[depth, NEXT] = m.w[slot_at(m, slot) + OLDER]
@@ -260,18 +275,18 @@ def next_candidate(words: Any, me: int, depth: int, cur: Any) -> int:
 
 
 @inner
-def passes(words: Any, me: int, depth: int, bound: Any, cur: Any, slot: int) -> bool:
+def passes(words: Any, me: int, route: int, depth: int, bound: Any, cur: Any, slot: int) -> bool:
     """Whether a candidate fits the windows of the bound rows and the predicates that close at this depth."""
     m = memory_of(words)
-    stream, time = order_of(m.w, me, depth), m.w[slot_at(m, slot) + TIME]
+    stream, time = order_of(m.w, route, depth), m.w[slot_at(m, slot) + TIME]
     for k in range(depth + 1):
-        other = me if k == 0 else order_of(m.w, me, k - 1)
+        other = me if k == 0 else order_of(m.w, route, k - 1)
         fits = pair_fits(m, other, m.w[slot_at(m, bound[other]) + TIME], stream, time)
-        if fits < 0 and m.w[access_at(m.w, me, depth)] != RANGE:
+        if fits < 0 and m.w[access_at(m.w, route, depth)] != RANGE:
             cur[depth, NEXT] = NONE  # candidates come newest first: the rest is older still
         if fits <= 0:
             return False
-    checks = m.w[CHECKS_AT] + (me * (m.streams - 1) + depth) * (m.preds + 1)
+    checks = m.w[CHECKS_AT] + (route * (m.streams - 1) + depth) * (m.preds + 1)
     while m.w[checks] >= 0:
         pred = m.w[PREDS_AT] + m.w[checks] * PRED_SIZE
         left, right = m.w[pred + P_LEFT], m.w[pred + P_RIGHT]
@@ -299,7 +314,7 @@ def note(words: Any, me: int, bound: Any, observing: bool) -> None:
     """Note for credits or ages that the residents of a match have matched."""
     m = memory_of(words)
     for stream in range(m.streams):
-        if stream != me:
+        if stream != me and bound[stream] >= 0:
             if observing:
                 observe(m.w, bound[stream])
             else:
@@ -307,27 +322,29 @@ def note(words: Any, me: int, bound: Any, observing: bool) -> None:
 
 
 @inner
-def probe_many(words: Any, slot: int, bound: Any, cur: Any, out: Any, sent: int) -> tuple[Any, int, int]:
-    """All matches of one arriving row: the matches, how many are in `out`, and how many were found."""
+def probe_many(words: Any, slot: int, route: int, bound: Any, cur: Any, out: Any, sent: int) -> tuple[Any, int, int]:
+    """All matches of one arriving row on a route: the matches, how many are in `out`, and how many were found."""
     m = memory_of(words)
     me = stream_of(m, slot)
     bound[me] = slot
-    found, depth, last = 0, 0, m.streams - 2
-    marking, observing = marks(m), observes(m)
-    open_depth(m.w, me, 0, bound, cur)
+    found, depth, last = 0, 0, last_depth(m, route)
+    marking, observing, several, join = marks(m), observes(m), m.several != 0, 0
+    if several:
+        join = route // m.streams
+    open_depth(m.w, route, 0, bound, cur)
     while depth >= 0:
-        there = next_candidate(m.w, me, depth, cur)
+        there = next_candidate(m.w, route, depth, cur)
         if there < 0:
             depth -= 1
             continue
-        if not passes(m.w, me, depth, bound, cur, there):
+        if (several and not matches_in(m, there, join)) or not passes(m.w, me, route, depth, bound, cur, there):
             continue
-        stream = order_of(m.w, me, depth)
+        stream = order_of(m.w, route, depth)
         bound[stream] = there
-        m.w[m.w[TALLY_AT] + (me * m.streams + stream) * 2 + 1] += 1
+        m.w[m.w[TALLY_AT] + (route * m.streams + stream) * 2 + 1] += 1
         if depth < last:
             depth += 1
-            open_depth(m.w, me, depth, bound, cur)
+            open_depth(m.w, route, depth, bound, cur)
             continue
         found += 1
         if sampling(m):
@@ -340,9 +357,30 @@ def probe_many(words: Any, slot: int, bound: Any, cur: Any, out: Any, sent: int)
             if sent == out.shape[1]:
                 out = widen(out, sent + 1)
             for k in range(m.streams):
-                out[k, sent] = m.w[slot_at(m, bound[k]) + ROW]
+                out[k, sent] = m.w[slot_at(m, bound[k]) + ROW] if bound[k] >= 0 else NONE
+            if several:
+                out[m.streams, sent] = join
             sent += 1
     return out, sent, found
+
+
+@inner
+def probe_joins(words: Any, slot: int, bound: Any, cur: Any, out: Any, sent: int) -> tuple[Any, int, int]:
+    """All matches of one arriving row in all of several joins; whoever it matches is paid by every join."""
+    m = memory_of(words)
+    me, total = stream_of(m, slot), 0
+    for join in range(joins(m)):
+        route = join * m.streams + me
+        if not matches_in(m, slot, join) or last_depth(m, route) < 0:
+            continue
+        for stream in range(m.streams):
+            bound[stream] = NONE
+        out, sent, found = probe_many(m.w, slot, route, bound, cur, out, sent)
+        m.w[m.w[TALLY_AT] + (route * m.streams + me) * 2 + 1] += found
+        if m.w[MARKED] >= 0:
+            pay_marked(m.w)
+        total += found
+    return out, sent, total
 
 
 @entry
@@ -366,7 +404,10 @@ def drive_many(block: Any, batch: Any, out: Any) -> tuple[int, Any, int]:
                 r[at + R_SLOT] = NONE
                 continue
             slot = fill(m, r, rx, at)
-            out, sent, found = probe_many(m.w, slot, bound, cur, out, sent)
+            if m.several:
+                out, sent, found = probe_joins(m.w, slot, bound, cur, out, sent)
+            else:
+                out, sent, found = probe_many(m.w, slot, stream_of(m, slot), bound, cur, out, sent)
             if not sampling(m):
                 m.w[MATCHED] += found
             if m.w[MARKED] >= 0:

@@ -30,6 +30,7 @@ class Memory(NamedTuple):
     preds: int
     indexes: int
     hists: int
+    several: int  # whether there are several joins
     pools: int
     rule: int
     by_row: int
@@ -110,7 +111,9 @@ else:
 
 
 @inline
-def shaped(block: Any, streams: int, links: int, dirs: int, vals: int, preds: int, indexes: int, hists: int) -> Memory:
+def shaped(
+    block: Any, streams: int, links: int, dirs: int, vals: int, preds: int, indexes: int, hists: int, several: int
+) -> Memory:
     """A block with its shape given, as constants where the driver knows them."""
     w = bare_ints(block)
     return Memory(
@@ -123,6 +126,7 @@ def shaped(block: Any, streams: int, links: int, dirs: int, vals: int, preds: in
         preds,
         indexes,
         hists,
+        several,
         w[at.POOLS],
         w[at.RULE],
         w[at.BY_ROW],
@@ -153,10 +157,14 @@ def shaped(block: Any, streams: int, links: int, dirs: int, vals: int, preds: in
 def memory_of(block: Any) -> Memory:
     """A block with its shape as it stands in its head."""
     w = bare_ints(block)
-    return shaped(block, w[at.STREAMS], w[at.LINKS], w[at.DIRS], w[at.VALS], w[at.PREDS], w[at.INDEXES], w[at.HISTS])
+    streams = w[at.STREAMS]
+    several = int(w[at.ACCESS_AT] - w[at.ORDER_AT] > streams * (streams - 1))
+    return shaped(
+        block, streams, w[at.LINKS], w[at.DIRS], w[at.VALS], w[at.PREDS], w[at.INDEXES], w[at.HISTS], several
+    )
 
 
 @inline
 def memory_of_pair(block: Any) -> Memory:
     """A block of two streams and one directory."""
-    return shaped(block, 2, 1, 1, 0, 1, 0, 0)
+    return shaped(block, 2, 1, 1, 0, 1, 0, 0, 0)

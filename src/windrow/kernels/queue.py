@@ -24,6 +24,7 @@ from windrow.kernels.estimate import freq_at, learns
 from windrow.kernels.hashing import random64
 from windrow.kernels.jit import entry, inline, inner
 from windrow.kernels.layout import (
+    AUTO,
     COUNT,
     DONE,
     NONE,
@@ -134,7 +135,7 @@ def worth(words: Any, w: Waiting, k: int) -> float:
             if w.q[FORM] == INTEGRATED:
                 partners += w.counts[w.ids[k, link], other]
                 if key >= 0 and m.statistic != 0:
-                    later += m.x[freq_at(key_at(m, d, key), other)] / m.x[WEIGHT]
+                    later += m.x[freq_at(key_at(m, d, key), other)] / (1.0 if m.rule == AUTO else m.x[WEIGHT])
     return partners + later / (1.0 + later)  # below one: among rows with as many partners, the statistics decide
 
 

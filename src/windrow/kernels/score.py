@@ -11,6 +11,9 @@ Where every stream shares one key and no output value is given, all rows of a st
 leaf is (key, stream) and its oldest row stands for it; with credits, the one that has least. Otherwise each row is a
 leaf of its own; its p is taken when it arrives and looked at again when it is about to be shed. RAND, FIFO and AGE need
 no priorities.
+
+Of several joins, p is the sum of a row's chances in each that it can match in. They are all counted in arrivals, so
+that they compare: how many rows have come that it would have met.
 """
 
 from typing import Any
@@ -22,6 +25,7 @@ from windrow.kernels.chains import key_of, slot_at, stream_at
 from windrow.kernels.directory import key_at
 from windrow.kernels.estimate import arrivals_of, freq_at, hist_share, life_expected, worth_of
 from windrow.kernels.jit import inline, inner
+from windrow.kernels.joins import join_of_link, join_of_number, joins, matches_in
 from windrow.kernels.layout import (
     ARRIVALS,
     ARRIVED,
@@ -32,6 +36,7 @@ from windrow.kernels.layout import (
     GAIN_OFF,
     GIVEN,
     GREEDY_DUAL,
+    H_TOTAL,
     HEAD,
     HIST_OF_AT,
     HIST_SIZE,
@@ -80,6 +85,7 @@ from windrow.kernels.layout import (
 )
 from windrow.kernels.memory import Memory, memory_of
 
+LEAST = 1e-300  # below what any count can be
 HIGHEST = 1e150  # scores are cut here, so that a score times a clock stays finite
 
 
@@ -165,7 +171,7 @@ def with_keys(words: Any, d: int, key: int, stream: int, chance: float, value: f
         freq = arrivals_of(m, record, other)
         worth = worth_of(m, record, other) if m.valued else freq
         if m.streams > 2:  # a row with more neighbours must not count as rarer: compare with the usual arrival
-            usual = max(m.x[m.w[MEANS_AT] + (d * m.streams + other) * 2 + 1], 1e-300)
+            usual = max(m.x[m.w[MEANS_AT] + (d * m.streams + other) * 2 + 1], LEAST)
             freq, worth = freq / usual, worth / usual
         value = value * freq + worth * chance if m.w[VALUE_SUM] else value * worth
         chance *= freq
@@ -193,8 +199,8 @@ def partner_range(words: Any, pred: int, slot: int, left_side: bool, dim: int) -
 
 
 @inner
-def range_factor(words: Any, slot: int, stream: int) -> float:
-    """A row's chance of partners through its band, distance and comparison predicates."""
+def range_factor(words: Any, slot: int, stream: int, join: int) -> float:
+    """A row's chance of partners through the band, distance and comparison predicates of a join."""
     m = memory_of(words)
     factor = 1.0
     for k in range(m.preds):
@@ -204,6 +210,8 @@ def range_factor(words: Any, slot: int, stream: int) -> float:
             continue
         other = m.w[pred + P_RIGHT] if left_side else m.w[pred + P_LEFT]
         column = m.w[pred + P_RIGHT_COL] if left_side else m.w[pred + P_LEFT_COL]
+        if m.several and join_of_number(m, other, column) != join:
+            continue
         for dim in range(m.w[pred + P_DIMS]):
             hist = m.w[m.w[HIST_OF_AT] + other * m.vals + column + dim]
             if hist >= 0:
@@ -213,12 +221,75 @@ def range_factor(words: Any, slot: int, stream: int) -> float:
 
 
 @inner
+def usual_range(words: Any, stream: int, join: int) -> float:
+    """Arrivals that the ranges of a stream in a join choose from: the geometric mean over them."""
+    m = memory_of(words)
+    logs, n = 0.0, 0
+    for k in range(m.preds):
+        pred = m.w[PREDS_AT] + k * PRED_SIZE
+        left_side = m.w[pred + P_LEFT] == stream
+        if m.w[pred + P_KIND] == P_EQUAL or not (left_side or m.w[pred + P_RIGHT] == stream):
+            continue
+        other = m.w[pred + P_RIGHT] if left_side else m.w[pred + P_LEFT]
+        column = m.w[pred + P_RIGHT_COL] if left_side else m.w[pred + P_LEFT_COL]
+        hist = m.w[m.w[HIST_OF_AT] + other * m.vals + column]
+        if hist >= 0 and join_of_number(m, other, column) == join:
+            logs += np.log(max(m.x[m.w[HISTS_AT] + hist * HIST_SIZE + H_TOTAL], LEAST))
+            n += 1
+    return float(np.exp(logs / n)) if n > 0 else 1.0
+
+
+@inner
+def chance_in(words: Any, slot: int, stream: int, join: int) -> float:
+    """A row's chance of partners in one of several joins, counted in arrivals.
+
+    One partner by key: f. Several:  product of f / u  times  their unit, the geometric mean of u;  f is how often a key
+    has come, u how often that of the usual arrival. By ranges alone: the share of those that have come, times their
+    number. Shares of ranges multiply the rest.
+    """
+    m = memory_of(words)
+    freq, relative, logs, n = 1.0, 1.0, 0.0, 0
+    for link in range(m.links):
+        d = m.w[m.classes_at + stream * m.links + link]
+        if d < 0 or join_of_link(m, stream, link) != join:
+            continue
+        record = key_at(m, d, key_of(m, slot, link))
+        for other in range(m.streams):
+            if other == stream or m.w[m.w[POSITION_AT] + other * m.dirs + d] == NONE:
+                continue
+            usual = max(m.x[m.w[MEANS_AT] + (d * m.streams + other) * 2 + 1], LEAST)
+            freq = arrivals_of(m, record, other)
+            relative *= freq / usual
+            logs += np.log(usual)
+            n += 1
+    chance = freq
+    if n == 0:
+        chance = usual_range(m.w, stream, join)
+    elif n > 1:
+        chance = relative * float(np.exp(logs / n))
+    return chance * range_factor(m.w, slot, stream, join) if m.hists > 0 else chance
+
+
+@inner
+def joint_score(words: Any, slot: int, stream: int) -> float:
+    """A resident's chances of partners, summed over the joins in which it can match."""
+    m = memory_of(words)
+    total = 0.0
+    for join in range(joins(m)):
+        if matches_in(m, slot, join):
+            total += chance_in(m.w, slot, stream, join)
+    return total
+
+
+@inner
 def row_score(words: Any, slot: int) -> float:
     """A resident's chance of partners over its keys and ranges, weighted by the output value to expect."""
     m = memory_of(words)
     if m.rule == GIVEN or m.rule == GREEDY_DUAL:
         return m.x[slot_at(m, slot) + m.w[SCORE_OFF]]
     stream = stream_of(m, slot)
+    if m.several:
+        return joint_score(m.w, slot, stream)
     chance, value = 1.0, 1.0
     if m.valued:
         value = m.x[slot_at(m, slot) + m.w[GAIN_OFF]]
@@ -228,7 +299,7 @@ def row_score(words: Any, slot: int) -> float:
             chance, value = with_keys(m.w, d, key_of(m, slot, link), stream, chance, value)
     score = value if m.valued else chance
     if m.hists > 0:
-        score *= range_factor(m.w, slot, stream)
+        score *= range_factor(m.w, slot, stream, 0)
     return score
 
 

@@ -24,7 +24,7 @@ SHARES = (5, 10, 20, 35, 50, 75, 100)
 """Budgets in percent of what the exact join holds at its peak."""
 
 BASELINE = "rand"
-DEFAULT = "prob"
+DEFAULT = "auto"
 TOLD = 20  # the share that the conclusion speaks of
 
 KEYS = 5_000

@@ -68,7 +68,7 @@ class Tracker:
 
     def _halve(self) -> None:
         """Store half as many rows; give up where a match has several stored rows or hardly any would be left."""
-        if self.shard.plan.streams > 2 or self.shard.stream_counter(at.ROWS).sum() < at.GROUPS:
+        if self.shard.plan.widest_join > 2 or self.shard.stream_counter(at.ROWS).sum() < at.GROUPS:
             self.given_up = True
             self.shard = Shard(self.shard.plan, emit=False)
             return

@@ -44,6 +44,7 @@ def on_spark(
         archive: a folder for the rows that are lost, with why and when, from which `repair` finds the missing matches.
         recall: estimate recall beside the join (only where memory is capped).
     """
+    query.refuse_names("Spark")
     given = dict(frames)
     check_frames(query, given)
     query = _with_declared_lateness(query, given)
@@ -100,7 +101,7 @@ def _needed(query: Query, frames: Mapping[str, Any]) -> dict[str, list[str]]:
     found = {}
     for stream, payload in zip(query.streams, binding.payload, strict=True):
         keep = {*payload, stream.time, *(f.column for f in stream.where)}
-        keep |= {c for p in query.on for s, c in map(split_reference, p.columns) if s == stream.name}
+        keep |= {c for p in query.predicates for s, c in map(split_reference, p.columns) if s == stream.name}
         if isinstance(query.policy, Given):
             keep.add(query.policy.column)
         if query.value is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from windrow.errors import SpecError, alternatives
@@ -10,20 +10,24 @@ from windrow.spec.output import Value
 from windrow.spec.references import split_reference
 
 if TYPE_CHECKING:
+    from windrow.spec.predicates import Predicate
     from windrow.spec.query import Query
 
 
 def check(query: Query) -> None:
     """Raise the first reason why the parts of `query` do not fit together."""
-    for predicate in query.on:
+    for predicate in query.predicates:
         _check_known(predicate.streams, query.names, f"the predicate {predicate}")
-    _check_connected(query)
+    if not query.named:
+        _check_connected(query.names, query.predicates, "")
     if query.select is not None:
         _check_known((split_reference(o.column)[0] for o in query.select), query.names, "select")
     if query.value is not None:
         if not isinstance(query.value, Value):
             raise SpecError(f"value must be a Value, got {query.value!r}")
         _check_known((stream for stream, _ in query.value.columns), query.names, "value")
+    if query.named:
+        _check_joins(query)
     _check_split(query)
     _check_times(query)
     _check_row_windows(query)
@@ -51,17 +55,33 @@ def _check_known(streams: Iterable[str], names: tuple[str, ...], where: str) -> 
             raise SpecError(f"{where} names the stream {stream!r}, which the query does not have{near}")
 
 
-def _check_connected(query: Query) -> None:
+def _check_connected(names: Sequence[str], predicates: Sequence[Predicate], where: str) -> None:
     """All streams hang together through predicates; otherwise the join would multiply unrelated rows."""
-    reached, waiting = {query.names[0]}, list(query.on)
+    reached, waiting = {names[0]}, list(predicates)
     while step := [predicate for predicate in waiting if reached & set(predicate.streams)]:
         reached.update(name for predicate in step for name in predicate.streams)
         waiting = [predicate for predicate in waiting if predicate not in step]
-    if apart := [name for name in query.names if name not in reached]:
+    if apart := [name for name in names if name not in reached]:
         raise SpecError(
-            f"no predicate connects the stream {apart[0]!r} with {query.names[0]!r}: add one to on, "
-            f"such as Equal('{query.names[0]}.column', '{apart[0]}.column')"
+            f"{where}no predicate connects the stream {apart[0]!r} with {names[0]!r}: add one to on, "
+            f"such as Equal('{names[0]}.column', '{apart[0]}.column')"
         )
+
+
+def _check_joins(query: Query) -> None:
+    """Each named join hangs together and has output columns, and every stream is in one."""
+    joined = {name: join.name for join in query.joins for name in join.streams(query.names)}
+    if apart := [name for name in query.names if name not in joined]:
+        raise SpecError(f"the stream {apart[0]!r} is in none of the joins: name it in a predicate, or leave it out")
+    for join in query.joins:
+        streams = join.streams(query.names)
+        _check_connected(streams, join.on, f"the join {join.name!r}: ")
+        if query.select is not None and not {split_reference(o.column)[0] for o in query.select} & set(streams):
+            raise SpecError(f"select has no column of the streams of the join {join.name!r}: add one, or leave it out")
+    if query.value is not None:
+        raise SpecError("value says what the matches of one join are worth, and this query names its joins: drop one")
+    if query.probe_order is not None:
+        raise SpecError("probe_order is for one join, and this query names its joins: leave it to the engine")
 
 
 def _check_split(query: Query) -> None:

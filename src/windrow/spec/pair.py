@@ -9,9 +9,10 @@ from windrow.errors import SpecError, alternatives
 from windrow.policies import Policy
 from windrow.spec.durations import DurationLike
 from windrow.spec.filters import Filter
+from windrow.spec.joins import Entries
 from windrow.spec.memory import Memory
 from windrow.spec.output import Selection, Value
-from windrow.spec.query import OnLike, Query
+from windrow.spec.query import Query
 from windrow.spec.stream import FilterLike, Stream
 from windrow.spec.window import WindowLike
 
@@ -23,11 +24,11 @@ PerSide: TypeAlias = T | Mapping[str, T]
 
 
 def pair_query(
-    on: OnLike,
+    on: Entries,
     time: PerSide[str] | None = None,
     within: PerSide[WindowLike] | None = None,
     memory: Memory | int | str | None = None,
-    policy: Policy | str = "prob",
+    policy: Policy | str = "auto",
     *,
     lateness: PerSide[DurationLike] = 0,
     where: Mapping[str, Filter | Iterable[FilterLike]] | None = None,
@@ -47,7 +48,7 @@ def pair_query(
     """
     times, windows = _per_side(time, "time", None), _per_side(within, "within", None)
     lags, filters = _per_side(lateness, "lateness", 0), _per_side(where or {}, "where", ())
-    return Query(
+    query = Query(
         streams=[Stream(side, times[side], windows[side], lags[side], filters[side]) for side in SIDES],
         on=on,
         select=select,
@@ -60,6 +61,8 @@ def pair_query(
         seed=seed,
         sample=sample,
     )
+    query.refuse_names("a call on two tables")
+    return query
 
 
 def _per_side(value: Any, what: str, default: Any) -> dict[str, Any]:

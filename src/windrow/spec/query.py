@@ -7,7 +7,6 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from importlib import import_module
-from itertools import pairwise
 from typing import Any, Literal, Self
 
 from windrow import policies
@@ -16,13 +15,11 @@ from windrow.policies import Policy
 from windrow.record import VERSION, Record, listed, number, one_of, whole
 from windrow.spec import checks
 from windrow.spec.durations import Duration, DurationLike, parse_duration
+from windrow.spec.joins import NamedJoin, OnLike, on_from_json, on_to_json, parse_on
 from windrow.spec.memory import Memory
 from windrow.spec.output import Output, Selection, Value, parse_select
-from windrow.spec.predicates import Equal, Predicate, predicate_from_dict
+from windrow.spec.predicates import Predicate
 from windrow.spec.stream import Stream
-
-OnLike = str | Predicate | Iterable[str | Predicate]
-"""What stands for predicates: a column that all streams have, a predicate, or a list of these."""
 
 ProbeOrder = tuple[tuple[str, tuple[str, ...]], ...]
 
@@ -31,17 +28,24 @@ ProbeOrder = tuple[tuple[str, tuple[str, ...]], ...]
 class Query(Record):
     """A join of two or more streams: a match is one row of each for which all predicates and windows hold.
 
+    Or several joins in one memory, by name: a stream's rows are then held once for all the joins it takes part in, and
+    a policy weighs what they give to all of them.
+
     >>> query = Query(
     ...     streams=[Stream("clicks", "ts", "10 minutes"), Stream("orders", "ts", "10 minutes")],
     ...     on="user_id", memory="64 MB", policy="prob",
     ... )
     >>> Query.from_json(query.to_json()) == query
     True
+    >>> both = query.with_(on={"buyers": "user_id", "pages": ["clicks.page = orders.page"]})
+    >>> [(join.name, [str(predicate) for predicate in join.on]) for join in both.joins]
+    [('buyers', ['clicks.user_id = orders.user_id']), ('pages', ['clicks.page = orders.page'])]
 
     Parameters:
         streams: two or more, of different names.
-        on: predicates that connect all streams; a text is a column that is equal on all of them.
-        select: the output columns; None for all columns of all streams.
+        on: predicates that connect all streams; a text is a column that is equal on all of them, or "a.x = b.y". A
+            mapping from names to such predicates is several joins, each of the streams that its predicates mention.
+        select: the output columns; None for all columns of all streams. Each of several joins has those of its streams.
         value: what a match is worth; None counts each match as one.
         memory: the cap; None for an exact, unbounded join.
         policy: what to shed when memory is full; a name or a configured policy.
@@ -57,7 +61,7 @@ class Query(Record):
     """
 
     streams: tuple[Stream, ...]
-    on: tuple[Predicate, ...]
+    on: tuple[Predicate, ...] | tuple[NamedJoin, ...]
     select: tuple[Output, ...] | None
     value: Value | None
     memory: Memory | None
@@ -77,7 +81,7 @@ class Query(Record):
         select: Selection | None = None,
         value: Value | None = None,
         memory: Memory | int | str | None = None,
-        policy: Policy | str | Mapping[str, Any] = "prob",
+        policy: Policy | str | Mapping[str, Any] = "auto",
         on_full: Literal["shed", "fail"] = "shed",
         order: Literal["time", "arrival"] = "time",
         patience: DurationLike | None = None,
@@ -89,7 +93,7 @@ class Query(Record):
         names = tuple(stream.name for stream in parts)
         self._set(
             streams=parts,
-            on=_predicates(on, names),
+            on=parse_on(on, names),
             select=parse_select(select),
             value=value,
             memory=Memory.of(memory),
@@ -107,6 +111,30 @@ class Query(Record):
     def names(self) -> tuple[str, ...]:
         """The names of the streams, in their order."""
         return tuple(stream.name for stream in self.streams)
+
+    @property
+    def named(self) -> bool:
+        """Whether its joins have names, so that matches come by name."""
+        return bool(self.on) and isinstance(self.on[0], NamedJoin)
+
+    @property
+    def joins(self) -> tuple[NamedJoin, ...]:
+        """The joins; the only one of a query without names has the name ''."""
+        return self.on if self.named else (NamedJoin("", self.on),)  # type: ignore[return-value, arg-type]
+
+    @property
+    def predicates(self) -> tuple[Predicate, ...]:
+        """The predicates of all joins."""
+        return tuple(predicate for join in self.joins for predicate in join.on)
+
+    def refuse_names(self, who: str) -> None:
+        """Raise an error that says what to do instead, if the joins have names: for callers that give one table."""
+        if self.named:
+            names = ", ".join(join.name for join in self.joins)
+            raise SpecError(
+                f"{who} takes one join, and this query names its joins ({names}): run them in one memory with "
+                "windrow.Engine(query), or each as a query of its own"
+            )
 
     def stream(self, name: str) -> Stream:
         """The stream called `name`."""
@@ -135,13 +163,13 @@ class Query(Record):
 
     def to_dict(self) -> dict[str, Any]:
         order = None if self.probe_order is None else {name: list(rest) for name, rest in self.probe_order}
-        return {**super().to_dict(), "probe_order": order}
+        return {**super().to_dict(), "on": on_to_json(self.on), "probe_order": order}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         given = cls._arguments(data)
         given["streams"] = [Stream.from_dict(item) for item in listed(given["streams"], "Query: streams")]
-        given["on"] = [predicate_from_dict(item) for item in listed(given["on"], "Query: on")]
+        given["on"] = on_from_json(given["on"])
         if given.get("select") is not None:
             given["select"] = [Output.from_dict(item) for item in listed(given["select"], "Query: select")]
         if given.get("value") is not None:
@@ -157,6 +185,8 @@ class Query(Record):
         """
         data: dict[str, Any] = {"version": VERSION, **self.to_dict()}
         del data["memory"]
+        if self.named:  # the order of joins is part of the state
+            data["on"] = list(data["on"].items())
         if self.sample is None:  # queries of before there were samplers keep their fingerprint
             del data["sample"]
         for stream in data["streams"]:
@@ -178,28 +208,6 @@ def _streams(streams: object) -> tuple[Stream, ...]:
     if twice := [name for name in names if names.count(name) > 1]:
         raise SpecError(f"two streams are called {twice[0]!r}: give every stream a name of its own")
     return parts
-
-
-def _predicates(on: Any, names: tuple[str, ...]) -> tuple[Predicate, ...]:
-    entries = (on,) if isinstance(on, (str, Predicate)) else on
-    if isinstance(entries, Mapping) or not isinstance(entries, Iterable):
-        raise SpecError(f"on must be a column of all streams, a predicate, or a list of these, got {on!r}")
-    return tuple(predicate for entry in entries for predicate in _expanded(entry, names))
-
-
-def _expanded(entry: object, names: tuple[str, ...]) -> list[Predicate]:
-    """The predicates of one entry of `on`: a plain column name is a chain of equalities over all streams."""
-    if isinstance(entry, Predicate):
-        return [entry]
-    if not isinstance(entry, str) or not entry.strip():
-        raise SpecError(f"on: expected a column name or a predicate, got {entry!r}")
-    stream = entry.partition(".")[0]
-    if stream != entry and stream in names:
-        raise SpecError(
-            f"on: {entry!r} names a column of one stream; write the column alone if all streams have it, "
-            f"or Equal({entry!r}, 'other.column')"
-        )
-    return [Equal(f"{a}.{entry}", f"{b}.{entry}") for a, b in pairwise(names)]
 
 
 def _sample(value: Any) -> float | Literal["unbiased"] | None:

@@ -46,21 +46,22 @@ def leaves(plan: Plan, capacity: Capacity) -> int:
 
 def parts(plan: Plan, capacity: Capacity, oracle_rows: int) -> list[Part]:
     """All parts, in their order in the block."""
-    n, preds, d, pools = plan.streams, len(plan.preds), plan.directories, plan.pools
+    n, preds, d, pools, routes = plan.streams, len(plan.preds), plan.directories, plan.pools, plan.routes
+    lines = n if plan.joins is None else 2 * n  # the second half says which join links and numbers belong to
     worths = 2 if plan.value else 1
     indexes, size, credited = len(plan.indexed()), leaves(plan, capacity), plan.rule == at.GREEDY_DUAL
     return [
         Part(at.STREAMS_AT, n, at.STREAM_SIZE),
         Part(at.POOLS_AT, pools, at.POOL_SIZE),
         Part(at.DIRS_AT, d, at.DIR_SIZE),
-        Part(at.CLASSES_AT, n, plan.links),
+        Part(at.CLASSES_AT, lines, plan.links),
         Part(at.POSITION_AT, n, d),
-        Part(at.ORDER_AT, n, n - 1),
-        Part(at.ACCESS_AT, n, (n - 1) * at.ACCESS_SIZE),
-        Part(at.CHECKS_AT, n, (n - 1) * (preds + 1)),
+        Part(at.ORDER_AT, routes, n - 1),
+        Part(at.ACCESS_AT, routes, (n - 1) * at.ACCESS_SIZE),
+        Part(at.CHECKS_AT, routes, (n - 1) * (preds + 1)),
         Part(at.PREDS_AT, preds, at.PRED_SIZE),
-        Part(at.TALLY_AT, n, n * 2),
-        Part(at.HIST_OF_AT, n, plan.numbers.shape[1]),
+        Part(at.TALLY_AT, routes, n * 2),
+        Part(at.HIST_OF_AT, lines, plan.numbers.shape[1]),
         Part(at.HISTS_AT, len(plan.histograms()), at.HIST_SIZE),
         Part(at.MEANS_AT, d, n * 2),
         Part(at.LIFE_AT, n, at.LIFE_BINS * 2 if plan.rule == at.LIFE_EXPECTED else 0),
@@ -145,6 +146,9 @@ def start(plan: Plan, route: Route, emit: bool, capacity: Capacity | None = None
     view(words, at.POSITION_AT, plan.streams, plan.directories)[:] = plan.positions()
     view(words, at.PREDS_AT, len(plan.preds), at.PRED_SIZE)[:] = plan.preds
     write_numbers(words, plan)
+    if plan.joins is not None:
+        view(words, at.CLASSES_AT, 2 * plan.streams, plan.links)[plan.streams :] = plan.link_joins()
+        view(words, at.HIST_OF_AT, 2 * plan.streams, plan.numbers.shape[1])[plan.streams :] = plan.joins.numbers
     write_route(words, plan, route)
     clear_new(words, plan, 0, 0)
     return words
@@ -224,10 +228,10 @@ def write_numbers(words: np.ndarray, plan: Plan) -> None:
 
 def write_route(words: np.ndarray, plan: Plan, route: Route) -> None:
     """Probe orders."""
-    n = plan.streams
-    view(words, at.ORDER_AT, n, n - 1)[:] = route.order
-    view(words, at.ACCESS_AT, n, (n - 1) * at.ACCESS_SIZE)[:] = route.access.reshape(n, -1)
-    view(words, at.CHECKS_AT, n, (n - 1) * (len(plan.preds) + 1))[:] = route.checks.reshape(n, -1)
+    n, lines = plan.streams, plan.routes
+    view(words, at.ORDER_AT, lines, n - 1)[:] = route.order
+    view(words, at.ACCESS_AT, lines, (n - 1) * at.ACCESS_SIZE)[:] = route.access.reshape(lines, -1)
+    view(words, at.CHECKS_AT, lines, (n - 1) * (len(plan.preds) + 1))[:] = route.checks.reshape(lines, -1)
 
 
 def leaf_records(words: np.ndarray, plan: Plan) -> np.ndarray:

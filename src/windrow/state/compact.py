@@ -55,7 +55,7 @@ def saved(shard: Shard, known: Sequence[frozenset[str]]) -> Saved:
     columns = {"head": words[HEAD]}
     columns["lines"] = view(words, at.STREAMS_AT, plan.streams, at.STREAM_SIZE)[:, LINE].ravel()
     if plan.streams > 2:
-        columns["order"] = view(words, at.ORDER_AT, plan.streams, plan.streams - 1).ravel().copy()
+        columns["order"] = view(words, at.ORDER_AT, plan.routes, plan.streams - 1).ravel().copy()
     columns |= _tables(shard)
     together = compact.by_age(words)
     slots = np.split(together, np.cumsum(shard.stream_counter(at.ROWS))[:-1])

@@ -37,12 +37,23 @@ class Shedding:
 
 
 @dataclass(frozen=True, eq=False)
+class Joins:
+    """Several joins in one plan: the streams of each, and the join of each directory, predicate and value column."""
+
+    members: tuple[tuple[int, ...], ...]
+    directories: tuple[int, ...]
+    preds: tuple[int, ...]
+    numbers: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
 class Plan:
     """Streams, directories, predicates, windows and pools of one shard.
 
     `classes[stream, link]` names the directory of each of a stream's links; `numbers` says for each stream and value
     column whether it holds float bits (1), integers (0) or nothing (-1); `windows` are the words REACH to POOL of
-    each stream's line; `preds` the predicates' lines.
+    each stream's line; `preds` the predicates' lines. Of several joins the first number of a row has a bit for each
+    join in which it can match (2 in `numbers`), and there is a route for each join and stream.
     """
 
     classes: np.ndarray
@@ -62,6 +73,7 @@ class Plan:
     probe_order: tuple[tuple[int, ...], ...] | None = None
     drop: float = 0.0  # probability that a row is not stored, or UNBIASED
     trial_bytes: int = HIGH  # for the forks of the rule AUTO
+    joins: Joins | None = None  # None for one join of all streams
 
     @property
     def streams(self) -> int:
@@ -72,6 +84,34 @@ class Plan:
     def links(self) -> int:
         """The largest number of directories a stream is in."""
         return int(self.classes.shape[1])
+
+    @property
+    def members(self) -> tuple[tuple[int, ...], ...]:
+        """The streams of each join."""
+        return self.joins.members if self.joins is not None else (tuple(range(self.streams)),)
+
+    @property
+    def routes(self) -> int:
+        """How many routes there are: those of the first join's streams, then of the second's, and so on."""
+        return len(self.members) * self.streams
+
+    @property
+    def widest_join(self) -> int:
+        """The largest number of streams in one join."""
+        return max(map(len, self.members))
+
+    def join_of_directory(self, d: int) -> int:
+        """The join of a directory."""
+        return 0 if self.joins is None else self.joins.directories[d]
+
+    def join_of_predicate(self, k: int) -> int:
+        """The join of a predicate."""
+        return 0 if self.joins is None else self.joins.preds[k]
+
+    def link_joins(self) -> np.ndarray:
+        """[stream, link]: the join of each of a stream's links, or NONE."""
+        of = [self.join_of_directory(d) for d in range(self.directories)]
+        return np.array([*of, NONE], np.int64)[self.classes]
 
     @property
     def pools(self) -> int:
@@ -85,8 +125,9 @@ class Plan:
 
     @property
     def common_key(self) -> bool:
-        """Whether one directory holds every stream and nothing else restricts the join."""
-        return self.directories == 1 and bool((self.classes[:, 0] == 0).all()) and len(self.ranges) == 0
+        """Whether one directory holds every stream and nothing else restricts the only join."""
+        alone = self.joins is None and self.directories == 1 and len(self.ranges) == 0
+        return alone and bool((self.classes[:, 0] == 0).all())
 
     @property
     def is_pair(self) -> bool:
@@ -136,7 +177,7 @@ class Plan:
         """(stream, value column) pairs whose distribution statistics learn."""
         if self.learning.kind == at.STAT_NONE:
             return []
-        return [(int(s), int(c)) for s, c in np.argwhere(self.numbers >= 0)]
+        return [(int(s), int(c)) for s, c in np.argwhere((self.numbers >= 0) & (self.numbers < 2))]
 
     def positions(self) -> np.ndarray:
         """The link of each stream into each directory, or NONE."""

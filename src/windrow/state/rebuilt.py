@@ -106,10 +106,13 @@ class _Building:
         n = self.plan.streams
         if n == 2:
             return route(self.plan)
-        order = self._get("order", n * (n - 1)).reshape(n, n - 1)
-        for s in range(n):
-            _check(sorted([s, *order[s].tolist()]) == list(range(n)), "order")
-        return route(replace(self.plan, probe_order=tuple(tuple(line) for line in order.tolist())))
+        order = self._get("order", self.plan.routes * (n - 1)).reshape(-1, n - 1)
+        lines = tuple(tuple(s for s in line if s != at.NONE) for line in order.tolist())
+        for k, line in enumerate(lines):
+            streams = self.plan.members[k // n]
+            _check(sorted([k % n, *line]) == sorted(streams) if k % n in streams else not line, "order")
+            _check(order[k, : len(line)].tolist() == list(line), "order")
+        return route(replace(self.plan, probe_order=lines))
 
     def _fixed(self, words: np.ndarray) -> None:
         """Head and lines."""

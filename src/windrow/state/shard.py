@@ -45,7 +45,10 @@ class Shard:
         self.floats = words.view(np.float64)
 
     def advance(self, batch: np.ndarray) -> Iterator[np.ndarray]:
-        """Take a batch of row records; yields matches as arrays [stream, match] of payload rows, in pieces."""
+        """Take a batch of row records; yields matches as arrays [stream, match] of payload rows, in pieces.
+
+        Of several joins a last line names the join of each match; streams that it does not join have NONE.
+        """
         if self.chooser is None:
             yield from self._drive(batch)
             return
@@ -63,7 +66,8 @@ class Shard:
         self._reroute()
         self.words[at.CURSOR] = 0
         drive = drive_pair if self.plan.is_pair else drive_many
-        out = np.empty((self.plan.streams, FIRST_OUT if self.words[at.EMIT] else 0), np.int64)
+        lines = self.plan.streams + (self.plan.joins is not None)
+        out = np.empty((lines, FIRST_OUT if self.words[at.EMIT] else 0), np.int64)
         while True:
             status, out, found = drive(self.words, batch, out)
             if found:
@@ -123,17 +127,21 @@ class Shard:
         arrivals, n = int(self.words[at.ARRIVALS]), self.plan.streams
         if n > 2 and arrivals - self.words[at.ROUTED] >= REROUTE_EVERY:
             self.words[at.ROUTED] = arrivals
-            tally = view(self.words, at.TALLY_AT, n, n * 2).reshape(n, n, 2)
-            block.write_route(self.words, self.plan, route(self.plan, tally))
+            block.write_route(self.words, self.plan, route(self.plan, self._tally()))
 
-    def preload(self, streams: list[tuple[list[np.ndarray], np.ndarray, np.ndarray]]) -> None:
-        """Let the histograms see whole streams, each given as (numbers, rows to keep, gains)."""
-        for k, (stream, column) in enumerate(self.plan.histograms()):
-            columns, keep, gain = streams[stream]
-            bits = columns[column][keep]
-            numbers = bits.view(np.float64) if self.plan.numbers[stream, column] else bits.astype(np.float64)
-            weights = np.maximum(gain[keep], 0.0) if self.plan.value == "product" else np.ones(len(numbers))
-            upkeep.learn_histogram(self.words, k, np.ascontiguousarray(numbers), weights)
+    def _tally(self) -> np.ndarray:
+        """[route, stream, 2]: what visits have let through."""
+        n = self.plan.streams
+        return view(self.words, at.TALLY_AT, self.plan.routes, n * 2).reshape(-1, n, 2)
+
+    def preload(self, stream: int, column: int, bits: np.ndarray, gain: np.ndarray | None) -> None:
+        """Let the histogram of a value column see all its numbers, with the gains of their rows."""
+        numbers = bits.view(np.float64) if self.plan.numbers[stream, column] else bits.astype(np.float64)
+        weights = np.ones(len(numbers))
+        if self.plan.value == "product" and gain is not None:
+            weights = np.maximum(gain, 0.0)
+        k = self.plan.histograms().index((stream, column))
+        upkeep.learn_histogram(self.words, k, np.ascontiguousarray(numbers), weights)
 
     def change(self, plan: Plan) -> None:
         """Take over the windows and caps of another plan of the same shape; expire and shed at once."""
@@ -240,6 +248,15 @@ class Shard:
     def matched(self) -> int:
         """Matches found so far."""
         return int(self.words[at.MATCHED])
+
+    @property
+    def matched_by_join(self) -> np.ndarray:
+        """Matches of each join so far."""
+        if self.plan.joins is None:
+            return np.array([self.matched])
+        n = self.plan.streams
+        own = self._tally()[np.arange(self.plan.routes), np.arange(self.plan.routes) % n, 1]
+        return own.reshape(-1, n).sum(axis=1)
 
 
 def _larger(now: int, more: int, most: int) -> int:

@@ -74,7 +74,7 @@ def truncate_frames(query: Query, frames: dict[str, Any], budget: Budget, method
     ]
     nulls = (choice.null_left, choice.null_right)
     parts = [_truncated(frame, keys.columns[k], both[k], wanted[k], nulls[k]) for k, frame in enumerate(sides)]
-    names = outputs(query, schemas)
+    names = outputs(query, schemas, query.joins[0])
     return Truncated.of(
         parts,
         kept=[int(one.sum()) + extra for one, extra in zip(wanted, nulls, strict=True)],

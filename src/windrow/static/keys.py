@@ -28,7 +28,8 @@ class KeyColumns:
 
 def key_columns(query: Query, schemas: Mapping[str, pa.Schema]) -> KeyColumns:
     """The key of a query that has nothing but one equality key over all its streams."""
-    for predicate in query.on:
+    query.refuse_names("a static join")
+    for predicate in query.predicates:
         if not isinstance(predicate, Equal):
             raise SpecError(f"a static join needs equalities only, got {predicate}")
         for stream, column in map(split_reference, predicate.columns):
