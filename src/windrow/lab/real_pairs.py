@@ -32,6 +32,21 @@ def pairs(folder: Path | None) -> dict[str, Streams]:
     return {GENERATED: Streams(left, right, "generated streams with locality, 100,000 rows each on 500 keys")}
 
 
+@cache
+def by_rows(folder: Path | None) -> dict[str, Streams]:
+    """These pairs and some more, laid beside each other row by row, for windows in rows."""
+    found = dict(pairs(folder))
+    if folder is not None:
+        found |= {name: make(folder) for name, make in _MORE.items()}
+    return {name: _in_steps(one) for name, one in found.items()}
+
+
+def _in_steps(one: Streams) -> Streams:
+    if one.left.num_rows == one.right.num_rows and one.left["t"][-1] == one.right["t"][-1]:
+        return one
+    return paired(one.left["k"].to_numpy(), one.right["k"].to_numpy(), one.source.partition(",")[0])
+
+
 def stations(folder: Path, count: int) -> list[pa.Table]:
     """The dewpoint at several stations in Beijing hour by hour: streams of one time, for joins of more than two."""
     table = data.read(folder, "beijing_air_dewpoint", ["ts", "station", "dewp"]).sort_by("ts")
@@ -90,6 +105,30 @@ def _retail(folder: Path) -> Streams:
     return paired(keys[:half], keys[half:], "invoice lines, first year x second year on the article")
 
 
+def _customers(folder: Path) -> Streams:
+    table = data.read(folder, "online_retail", ["ts", "customer"]).drop_null().sort_by("ts")
+    keys, half = table["customer"].to_numpy().astype(np.int64), table.num_rows // 2
+    return paired(keys[:half], keys[half:], "invoice lines, first year x second year on the customer")
+
+
+def _fires(folder: Path, degrees: int) -> Streams:
+    columns = ["latitude", "longitude", "acq_date", "acq_time", "satellite"]
+    table = data.read(folder, "firms_modis", columns, "*7d.parquet")
+    table = table.sort_by([("acq_date", "ascending"), ("acq_time", "ascending")])
+    place = [np.floor(table[axis].to_numpy() / degrees).astype(np.int64) for axis in ("latitude", "longitude")]
+    terra = pc.starts_with(table["satellite"].cast("string"), "T").to_numpy()
+    cell = place[0] * 1_000 + place[1]
+    return paired(cell[terra], cell[~terra], f"fires seen by two satellites on {degrees}-degree cells")
+
+
+def _airports(folder: Path) -> Streams:
+    columns = ["origin", "dewp", "time_hour"]
+    table = data.read(folder, "nyc_flights_weather", columns, "weather.parquet").drop_null().sort_by("time_hour")
+    values, origin = np.rint(table["dewp"].to_numpy() * 100), table["origin"].cast("string")
+    left, right = (pc.equal(origin, name).to_numpy() for name in ("EWR", "JFK"))
+    return paired(values[left], values[right], "hourly dewpoint of 2013, Newark x JFK")
+
+
 def _codes(column: Any) -> np.ndarray:
     if not pa.types.is_dictionary(column.type):
         column = pc.dictionary_encode(column)
@@ -99,4 +138,8 @@ def _codes(column: Any) -> np.ndarray:
 _SETS = {
     "dewpoint": _dewpoint, "cities": _cities, "web": _web, "marine": lambda folder: data.weather(folder),
     "routes": _routes, "origins": _origins, "retail": _retail,
+}  # fmt: skip
+_MORE = {
+    "airports": _airports, "customers": _customers,
+    "fires, 1 degree": lambda folder: _fires(folder, 1), "fires, 10 degrees": lambda folder: _fires(folder, 10),
 }  # fmt: skip
