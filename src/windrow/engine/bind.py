@@ -17,6 +17,7 @@ from windrow.policies import Age, Auto, Given, GreedyDual, Policy
 from windrow.spec import Memory, Query, Stream, split_reference
 from windrow.spec.bytesize import format_bytes
 from windrow.state.block import fixed_bytes
+from windrow.state.chooser import least_bytes
 from windrow.state.coding import TimeDomain, duration_in_units, moment, time_domain
 from windrow.state.plan import Joins, Learning, Plan, Shedding
 from windrow.statistics import Decayed, Oracle, Running, Sketch, Statistic
@@ -261,7 +262,7 @@ def _byte_budget(plan: Plan, memory: Memory, portions: tuple[float, ...], fixed:
     total = int(memory.bytes or 0)
     learning = plan.learning
     idle = total // STATISTICS_SHARE if learning.kind == at.STAT_RUNNING else 0
-    trial = _trial_bytes(total) if plan.rule == at.AUTO else 0
+    trial = _trial_bytes(total, plan) if plan.rule == at.AUTO else 0
     statistics = fixed + idle + trial
     recall = _recall_bytes(total)
     rest = total - statistics - recall
@@ -283,9 +284,10 @@ def _recall_bytes(total: int) -> int:
     return max(total // RECALL_SHARE, min(total // 4, SMALL_SAMPLE_BYTES))
 
 
-def _trial_bytes(total: int) -> int:
-    """Bytes of a budget for the trials of `auto`: likewise."""
-    return max(total // TRIAL_SHARE, min(total // 4, SMALL_TRIAL_BYTES))
+def _trial_bytes(total: int, plan: Plan) -> int:
+    """Bytes of a budget for the trials of `auto`: a small part, more of a small budget; none if too few for any."""
+    size = max(total // TRIAL_SHARE, min(total // (TRIAL_SHARE // 2), SMALL_TRIAL_BYTES))
+    return size if size >= least_bytes(plan) else 0
 
 
 def _enough(least: int, portions: tuple[float, ...], learning: Learning, fixed: int) -> int:

@@ -25,6 +25,7 @@ from windrow.kernels.sample import sampled_keys
 from windrow.state import block
 
 if TYPE_CHECKING:
+    from windrow.state.plan import Plan
     from windrow.state.shard import Shard
 
 
@@ -141,7 +142,7 @@ class Chooser:
         """Fork the shard once for each choice."""
         plan, rows = self.shard.plan, self._rows
         self.window = self._window_arrivals()
-        most = min(TRIAL_ROWS, plan.trial_bytes // len(CHOICES) // (plan.row_bytes() + plan.key_bytes()))
+        most = min(TRIAL_ROWS, LEAST_ROWS * plan.trial_bytes // least_bytes(plan))
         self.share = 1.0 if rows <= most else most / rows / SAMPLES
         if most < LEAST_ROWS or (self.share < 1.0 and not plan.common_key):
             self.next = at.HIGH  # too small, or no key to sample by: what it goes by stays as it is
@@ -265,6 +266,11 @@ class Chooser:
         if not (fine and 0 <= self.window <= MOST and 0.0 < self.share <= 1.0 and np.isfinite(floats).all()):
             raise ValueError("trial")
         return int(forks)
+
+
+def least_bytes(plan: Plan) -> int:
+    """Bytes without which no trial is worth its while."""
+    return len(CHOICES) * LEAST_ROWS * (plan.row_bytes() + plan.key_bytes())
 
 
 def gain(shard: Shard) -> float:
