@@ -25,6 +25,7 @@ from windrow.kernels.sample import sampled_keys
 from windrow.state import block
 
 if TYPE_CHECKING:
+    from windrow.state.plan import Plan
     from windrow.state.shard import Shard
 
 
@@ -57,6 +58,7 @@ FORGET = 4  # windows: the half-life of what was counted, at least
 REMEMBER = 0.25  # and this part of all arrivals
 MARGIN = 0.005  # a choice must have gained so much more than the present one, or its root if that is more
 MOST = 2**40  # arrivals in a window
+MOST_WORTH = 1e150  # sums of values are cut here, so that differences and scores are numbers
 
 
 class Chooser:
@@ -141,7 +143,7 @@ class Chooser:
         """Fork the shard once for each choice."""
         plan, rows = self.shard.plan, self._rows
         self.window = self._window_arrivals()
-        most = min(TRIAL_ROWS, plan.trial_bytes // len(CHOICES) // (plan.row_bytes() + plan.key_bytes()))
+        most = rows_to_try(plan, plan.trial_bytes)
         self.share = 1.0 if rows <= most else most / rows / SAMPLES
         if most < LEAST_ROWS or (self.share < 1.0 and not plan.common_key):
             self.next = at.HIGH  # too small, or no key to sample by: what it goes by stays as it is
@@ -264,12 +266,21 @@ class Chooser:
         fine = 0 <= self.choice < len(CHOICES) and forks in (0, len(self._samples())) and 0 < self.rest <= LONGEST_REST
         if not (fine and 0 <= self.window <= MOST and 0.0 < self.share <= 1.0 and np.isfinite(floats).all()):
             raise ValueError("trial")
+        if not 0 <= self.looked <= self._arrivals or arrivals > self._arrivals or (forks and self.window == 0):
+            raise ValueError("trial")
         return int(forks)
 
 
+def rows_to_try(plan: Plan, size: int) -> int:
+    """How many residents can be tried with in so many bytes."""
+    return min(TRIAL_ROWS, size // len(CHOICES) // (plan.row_bytes() + plan.key_bytes()))
+
+
 def gain(shard: Shard) -> float:
-    """What a shard's matches are worth so far: their number, or the sum of their values."""
-    return float(shard.floats[at.VALUE]) if shard.plan.value else float(shard.matched)
+    """What a shard's matches are worth so far: their number, or the sum of their values, cut where it is not finite."""
+    if not shard.plan.value:
+        return float(shard.matched)
+    return float(np.clip(np.nan_to_num(shard.floats[at.VALUE]), -MOST_WORTH, MOST_WORTH))
 
 
 STATE = (9, 3 + 2 * SAMPLES * len(CHOICES))  # integers and floats
