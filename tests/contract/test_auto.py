@@ -238,6 +238,22 @@ def test_values_without_a_finite_sum_can_be_tried_for(huge: float) -> None:
     assert wr.Engine.restore(engine.snapshot()).snapshot() == engine.snapshot()
 
 
+def test_a_popular_key_does_not_make_samples_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(choosing, "TRIAL_ROWS", 12)
+    monkeypatch.setattr(choosing, "LEAST_ROWS", 1)
+    rng, tried, waited = np.random.default_rng(14), 0, 0
+    keys = {name: rng.integers(100, 300, 500) for name in "ab"}
+    for key in range(60):
+        tables = {name: stream(np.where(np.arange(500) % 3 > 0, key, found)) for name, found in keys.items()}
+        engine = wr.Engine(query(100), count_only=True)
+        engine.push(tables)
+        mine = chooser(engine)
+        held = sum(int(forks[0].stream_counter(at.ROWS).sum()) for forks in mine.forks)
+        assert held <= choosing.MOST_TIMES * 12 + 12  # what came since may be more by some
+        tried, waited = tried + bool(mine.forks), waited + (not mine.forks and mine.next < at.HIGH)
+    assert tried > waited > 0
+
+
 SCHEMAS = {name: pa.schema([("t", pa.int64()), ("k", pa.int64()), ("row", pa.int64())]) for name in "ab"}
 
 

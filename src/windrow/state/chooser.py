@@ -47,6 +47,7 @@ CHOICES = tuple(Choice(part, pooled) for part in PARTS for pooled in (False, Tru
 USUAL_PART = 8  # of the half-life while all arrivals count the same, so that late ones are known when asked for
 TRIAL_ROWS = 4096  # residents that are tried with, about
 LEAST_ROWS = 48  # and at least
+MOST_TIMES = 2  # as many as should be tried with are too many: wait until fewer rows have the sampled keys
 SAMPLES = 6  # of the keys of a large shard
 SURE = 2.0  # standard errors of the mean over samples
 FIRST_LOOK = 64  # arrivals
@@ -148,6 +149,9 @@ class Chooser:
         if most < LEAST_ROWS or (self.share < 1.0 and not plan.common_key):
             self.next = at.HIGH  # too small, or no key to sample by: what it goes by stays as it is
             return
+        if self.share < 1.0 and self._sampled_rows() > MOST_TIMES * most:
+            self.end = self.next = self._arrivals + self.window
+            return
         self.forks = []
         for low, high in self._samples():
             first = self.shard.fork(low, high)
@@ -158,6 +162,10 @@ class Chooser:
         self.counted, self.looked = self._gained(), self._arrivals
         self.end = self._arrivals + TRIAL_WINDOWS * self.window
         self.next = self._arrivals + self._step
+
+    def _sampled_rows(self) -> int:
+        """Residents in all samples: a popular key in one of them may have most of the shard's."""
+        return sum(int(upkeep.sample_size(self.shard.words, low, high)[0]) for low, high in self._samples())
 
     @property
     def _rows(self) -> int:
