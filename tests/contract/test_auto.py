@@ -7,9 +7,12 @@ import pyarrow as pa
 import pytest
 
 import windrow as wr
+from windrow.errors import MemoryTooSmall
 from windrow.kernels import layout as at
 from windrow.state import chooser as choosing
+from windrow.state.block import leaf_records, view
 from windrow.state.chooser import CHOICES, Chooser
+from windrow.state.compact import learned
 
 STEPS, WINDOW = 1_500, 60
 Tables = dict[str, pa.Table]
@@ -166,6 +169,54 @@ def test_three_streams(on: Any) -> None:
     assert chooser(engine).forks or chooser(engine).window > 0
 
 
+def follow(engine: wr.Engine, part: int, pooled: bool) -> None:
+    """Let an engine go by one choice for good, with a half-life of two arrivals."""
+    shard, mine = engine.bound()[1], chooser(engine)
+    mine.choice, mine.window, mine.next = CHOICES.index(choosing.Choice(part, pooled)), 0, at.HIGH
+    mine._follow(shard, mine.choice)
+
+
+def relative(engine: wr.Engine) -> np.ndarray:
+    """What is usual on each stream, as the engine counts now, over the largest count of a key."""
+    shard = engine.bound()[1]
+    plan, choice = shard.plan, int(shard.words[at.CHOICE])
+    means = view(shard.words, at.MEANS_AT, plan.directories * plan.streams, 1 + at.CHOICE_WORDS).view(np.float64)
+    words = learned(plan)
+    kind = "brief" if choice & at.BRIEF else "freq"
+    keys = view(shard.words, at.KEYS_AT, plan.directories * shard.capacity.keys, plan.key_words()).view(np.float64)
+    most = max(float(keys[:, words[f"{kind}{s}"]].max()) for s in range(plan.streams))
+    used = means[means[:, 0] > 0.0]
+    return np.asarray(used[:, 1 + choice] / most)
+
+
+@pytest.mark.parametrize("joins", ["one", "several"])
+def test_what_is_usual_is_counted_as_keys_are(joins: str) -> None:
+    """Late arrivals weigh up to 1e100 times as much as the first, so the two must never be compared."""
+    rng = np.random.default_rng(10)
+    tables = {name: stream(rng.integers(0, 5, STEPS)) for name in "abc"}
+    chain = [wr.Equal("a.k", "b.k"), wr.Equal("b.row", "c.row")]
+    on: Any = chain if joins == "one" else {"chain": chain, "near": [wr.Band("a.k", "c.k", 1)]}
+    engine = wr.Engine(query(30, on=on, names=("a", "b", "c")), count_only=True)
+    for start in range(0, 900, 100):
+        engine.push({name: table.slice(start, 100) for name, table in tables.items()})
+        follow(engine, *((8, False), (0, False), (8, True), (0, True))[start // 100 % 4])
+        assert (relative(engine) > 1e-9).all() and (relative(engine) < 10).all()
+
+
+def test_counts_of_many_partners_can_be_multiplied() -> None:
+    """Scores are cut at 1e150: if products of counts came there, all rows would be worth the same."""
+    rng = np.random.default_rng(11)
+    tables = {name: stream(rng.integers(0, 40, STEPS)) for name in "abcd"}
+    engine = wr.Engine(query(30, names=tuple("abcd")), count_only=True)
+    engine.push({name: table.slice(0, 100) for name, table in tables.items()})
+    follow(engine, 8, False)
+    for start in range(100, 600, 10):
+        engine.push({name: table.slice(start, 10) for name, table in tables.items()})
+        shard = engine.bound()[1]
+        worth = leaf_records(shard.words, shard.plan).view(np.float64)[..., at.BASE]
+        assert worth[np.isfinite(worth)].max() < 1e120
+
+
 def test_values_are_what_is_tried_for() -> None:
     tables = {name: table.append_column("worth", pa.array(np.arange(STEPS) % 7)) for name, table in popular(9).items()}
     value = wr.Value({"a": "worth", "b": "worth"})
@@ -174,3 +225,65 @@ def test_values_are_what_is_tried_for() -> None:
     plain = wr.Engine(query(value=value, policy="fifo"), count_only=True)
     plain.push(tables)
     assert engine.metrics.value > plain.metrics.value and chooser(engine).scores.max() > engine.metrics.matched
+
+
+@pytest.mark.parametrize("huge", [np.inf, -np.inf, 1e308])
+@pytest.mark.filterwarnings("error")
+def test_values_without_a_finite_sum_can_be_tried_for(huge: float) -> None:
+    worth = pa.array(np.where(np.arange(STEPS) % 3 == 0, huge, 1.0))
+    tables = {name: table.append_column("worth", worth) for name, table in popular(12).items()}
+    engine = wr.Engine(query(value=wr.Value({"a": "worth", "b": "worth"}, "sum")), count_only=True)
+    engine.push(tables)
+    assert chooser(engine).window > 0 and np.isfinite(chooser(engine).state()[1]).all()
+    assert wr.Engine.restore(engine.snapshot()).snapshot() == engine.snapshot()
+
+
+def test_a_popular_key_does_not_make_samples_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(choosing, "TRIAL_ROWS", 12)
+    monkeypatch.setattr(choosing, "LEAST_ROWS", 1)
+    rng, tried, waited = np.random.default_rng(14), 0, 0
+    keys = {name: rng.integers(100, 300, 500) for name in "ab"}
+    for key in range(60):
+        tables = {name: stream(np.where(np.arange(500) % 3 > 0, key, found)) for name, found in keys.items()}
+        engine = wr.Engine(query(100), count_only=True)
+        engine.push(tables)
+        mine = chooser(engine)
+        held = sum(int(forks[0].stream_counter(at.ROWS).sum()) for forks in mine.forks)
+        assert held <= choosing.MOST_TIMES * 12 + 12  # what came since may be more by some
+        tried, waited = tried + bool(mine.forks), waited + (not mine.forks and mine.next < at.HIGH)
+    assert tried > waited > 0
+
+
+SCHEMAS = {name: pa.schema([("t", pa.int64()), ("k", pa.int64()), ("row", pa.int64())]) for name in "ab"}
+
+
+@pytest.mark.parametrize("split", [False, True])
+def test_what_is_told_to_be_enough_is_enough(split: bool) -> None:
+    with pytest.raises(MemoryTooSmall, match="give at least") as error:
+        wr.Engine(query(wr.Memory("1 kB", split=split)), schemas=SCHEMAS)
+    told = str(error.value).rpartition("give at least ")[2]
+    wr.Engine(query(wr.Memory(told, split=split)), schemas=SCHEMAS)
+
+
+def test_only_budgets_that_allow_trials_pay_for_them() -> None:
+    plans = {size: wr.Engine(query(size), schemas=SCHEMAS).bound()[1].plan for size in ("20 kB", "100 kB", "2 MB")}
+    assert [plan.trial_bytes for plan in plans.values()] == [0, 0, 1 << 18]
+    assert choosing.rows_to_try(plans["2 MB"], 1 << 18) >= choosing.LEAST_ROWS
+
+
+def test_a_budget_in_rows_forgets_what_one_in_bytes_left_for_trials() -> None:
+    engine = wr.Engine(query("30 kB"), schemas=SCHEMAS)
+    engine.memory = 100
+    restored = wr.Engine.restore(engine.snapshot())
+    assert engine.bound()[1].plan.trial_bytes == restored.bound()[1].plan.trial_bytes == at.HIGH
+
+
+@pytest.mark.parametrize("place, number", [(0, 6), (3, 0), (4, -1), (5, 2**40), (5, -1), (6, 2**40), (8, 3)])
+def test_trials_that_cannot_be_are_refused(place: int, number: int) -> None:
+    engine = wr.Engine(query(), count_only=True)
+    engine.push({name: table.slice(0, 300) for name, table in popular(13).items()})
+    whole, floats = chooser(engine).state()
+    assert chooser(engine).forks and chooser(engine).resume(whole, floats) == 1
+    whole[place] = number
+    with pytest.raises(ValueError, match="trial"):
+        chooser(engine).resume(whole, floats)

@@ -17,7 +17,7 @@ from windrow.policies import Age, Auto, Given, GreedyDual, Policy
 from windrow.spec import Memory, Query, Stream, split_reference
 from windrow.spec.bytesize import format_bytes
 from windrow.state.block import fixed_bytes
-from windrow.state.chooser import least_bytes
+from windrow.state.chooser import LEAST_ROWS, rows_to_try
 from windrow.state.coding import TimeDomain, duration_in_units, moment, time_domain
 from windrow.state.plan import Joins, Learning, Plan, Shedding
 from windrow.statistics import Decayed, Oracle, Running, Sketch, Statistic
@@ -255,14 +255,15 @@ def _row_budget(plan: Plan, rows: int, portions: tuple[float, ...]) -> tuple[Pla
     if min(caps) < 1:
         raise MemoryTooSmall(f"memory of {rows} rows leaves a stream without a single row: give more, or do not split")
     idle = max(1 << 16, 4 * rows)
-    return replace(plan, cap_rows=caps, cap_bytes=(HIGH,) * len(caps), idle_limit=idle), max(1 << 22, 256 * rows)
+    plan = replace(plan, cap_rows=caps, cap_bytes=(HIGH,) * len(caps), idle_limit=idle, trial_bytes=HIGH)
+    return plan, max(1 << 22, 256 * rows)
 
 
 def _byte_budget(plan: Plan, memory: Memory, portions: tuple[float, ...], fixed: int) -> tuple[Plan, int]:
     total = int(memory.bytes or 0)
     learning = plan.learning
     idle = total // STATISTICS_SHARE if learning.kind == at.STAT_RUNNING else 0
-    trial = _trial_bytes(total, plan) if plan.rule == at.AUTO else 0
+    trial = _trial_bytes(plan, total)
     statistics = fixed + idle + trial
     recall = _recall_bytes(total)
     rest = total - statistics - recall
@@ -272,7 +273,7 @@ def _byte_budget(plan: Plan, memory: Memory, portions: tuple[float, ...], fixed:
         raise MemoryTooSmall(
             f"memory of {format_bytes(total)} cannot hold one row: a row costs at least {least} bytes beside its "
             f"payload, and tables, statistics and the estimate of recall take {format_bytes(statistics + recall)}; "
-            f"give at least {format_bytes(_enough(least, portions, learning, fixed))}"
+            f"give at least {_told(_enough(plan, least, portions, fixed))}"
         )
     counts_keys = learning.kind == at.STAT_RUNNING and plan.directories > 0
     limit = idle // plan.key_bytes() if counts_keys else HIGH
@@ -284,21 +285,30 @@ def _recall_bytes(total: int) -> int:
     return max(total // RECALL_SHARE, min(total // 4, SMALL_SAMPLE_BYTES))
 
 
-def _trial_bytes(total: int, plan: Plan) -> int:
-    """Bytes of a budget for the trials of `auto`: a small part, more of a small budget; none if too few for any."""
-    size = max(total // TRIAL_SHARE, min(total // (TRIAL_SHARE // 2), SMALL_TRIAL_BYTES))
-    return size if size >= least_bytes(plan) else 0
+def _trial_bytes(plan: Plan, total: int) -> int:
+    """Bytes of a budget for the trials of `auto`: a small part; none where they would be too few to try anything."""
+    if plan.rule != at.AUTO:
+        return 0
+    size = max(total // TRIAL_SHARE, min(total // 8, SMALL_TRIAL_BYTES))
+    return size if rows_to_try(plan, size) >= LEAST_ROWS else 0
 
 
-def _enough(least: int, portions: tuple[float, ...], learning: Learning, fixed: int) -> int:
-    counts = learning.kind == at.STAT_RUNNING
+def _enough(plan: Plan, least: int, portions: tuple[float, ...], fixed: int) -> int:
+    counts = plan.learning.kind == at.STAT_RUNNING
     total = least + fixed
     while True:
         rest = total - fixed - (total // STATISTICS_SHARE if counts else 0) - _recall_bytes(total)
+        rest -= _trial_bytes(plan, total)
         short = least - min(int(rest * p) for p in portions)
         if short <= 0:
             return total
         total += short
+
+
+def _told(size: int) -> str:
+    """A size that is enough when it is read again: the three digits that are told are rounded up."""
+    step = 10 ** max(len(str(size)) - 3, 0)
+    return format_bytes(-(-size // step) * step)
 
 
 def _check_lifetimes(plan: Plan, query: Query) -> None:

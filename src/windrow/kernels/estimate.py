@@ -17,6 +17,7 @@ from windrow.kernels.layout import (
     BINS,
     BRIEF,
     CHOICE,
+    CHOICE_WORDS,
     DIR_SIZE,
     FREQ,
     GROWTH,
@@ -43,6 +44,8 @@ from windrow.kernels.layout import (
     WEIGHT,
 )
 from windrow.kernels.memory import Memory, memory_of
+
+LEAST = 1e-300  # below what any count can be
 
 
 @inline
@@ -72,9 +75,12 @@ def brief_worth_at(m: Memory, record: int, stream: int) -> int:
 @inline
 def arrivals_of(m: Memory, record: int, stream: int) -> float:
     """How often a key arrives on a stream, as the rule counts it."""
-    if m.rule != AUTO:
-        return m.x[freq_at(record, stream)]
-    choice = m.w[CHOICE]
+    return counted(m, record, stream, m.w[CHOICE] if m.rule == AUTO else 0)
+
+
+@inline
+def counted(m: Memory, record: int, stream: int, choice: int) -> float:
+    """How often a key arrives on a stream, by a choice of AUTO's; 0 for all other rules."""
     if choice & POOLED == 0:
         return m.x[brief_at(m, record, stream)] if choice & BRIEF else m.x[freq_at(record, stream)]
     total = 0.0
@@ -184,9 +190,28 @@ def learn_key(m: Memory, d: int, key: int, stream: int, code: int, gain: float) 
         if m.rule == AUTO:
             learn_brief(m, record, stream, weight, gain)
     if m.streams > 2:
-        mean = m.w[MEANS_AT] + (d * m.streams + stream) * 2
-        m.x[mean] = min(m.x[mean] + 1.0, 1024.0)
-        m.x[mean + 1] += (arrivals_of(m, record, stream) - m.x[mean + 1]) / m.x[mean]
+        learn_usual(m, d, record, stream)
+
+
+@inline
+def usual_at(m: Memory, d: int, stream: int, choice: int) -> int:
+    """Where the count of the usual arrival of a stream stands, after how many arrivals have told; by choice in AUTO."""
+    return m.w[MEANS_AT] + (d * m.streams + stream) * (1 + CHOICE_WORDS if m.rule == AUTO else 2) + 1 + choice
+
+
+@inline
+def usual(m: Memory, d: int, stream: int) -> float:
+    """How often the key of the usual arrival of a stream arrives, as the rule counts it."""
+    return max(m.x[usual_at(m, d, stream, m.w[CHOICE] if m.rule == AUTO else 0)], LEAST)
+
+
+@inline
+def learn_usual(m: Memory, d: int, record: int, stream: int) -> None:
+    """Let an arrival tell what is usual: in AUTO for every choice, for their counts do not compare."""
+    first = usual_at(m, d, stream, 0)
+    m.x[first - 1] = min(m.x[first - 1] + 1.0, 1024.0)
+    for choice in range(CHOICE_WORDS if m.rule == AUTO else 1):
+        m.x[first + choice] += (counted(m, record, stream, choice) - m.x[first + choice]) / m.x[first - 1]
 
 
 @inline
@@ -202,27 +227,32 @@ def fade(words: Any) -> bool:
     """Let the past weigh less after one arrival; True when all counts were scaled down."""
     m = memory_of(words)
     m.x[WEIGHT] *= m.x[GROWTH]
-    if m.x[WEIGHT] < 1e100:
+    least = 1e-100
+    if m.streams > 2:  # counts of all partners are multiplied
+        least = float(np.exp(np.log(least) / (m.streams - 1)))
+    if m.x[WEIGHT] * least < 1.0:
         return False
-    m.x[WEIGHT] *= 1e-100
+    m.x[WEIGHT] *= least
     for d in range(m.dirs):
         for key in range(m.w[m.dirs_at + d * DIR_SIZE + KEY_TOP]):
             record = key_at(m, d, key)
             for stream in range(m.streams):
-                m.x[brief_at(m, record, stream) if m.rule == AUTO else freq_at(record, stream)] *= 1e-100
+                m.x[brief_at(m, record, stream) if m.rule == AUTO else freq_at(record, stream)] *= least
                 if m.valued:
                     at = brief_worth_at(m, record, stream) if m.rule == AUTO else worth_at(m, record, stream)
-                    m.x[at] *= 1e-100
+                    m.x[at] *= least
     for line in range(m.dirs * m.streams):
-        m.x[m.w[MEANS_AT] + line * 2 + 1] *= 1e-100
+        for choice in range(CHOICE_WORDS if m.rule == AUTO else 1):
+            if m.rule != AUTO or choice & BRIEF:
+                m.x[usual_at(m, 0, line, choice)] *= least
     worths = 2 if m.valued else 1
     for k in range(m.dirs * m.streams * worths * m.w[SKETCH_DEPTH] * m.w[SKETCH_WIDTH]):
-        m.x[m.w[SKETCH_AT] + k] *= 1e-100
+        m.x[m.w[SKETCH_AT] + k] *= least
     for hist in range(m.hists):
         line = m.w[HISTS_AT] + hist * HIST_SIZE
-        m.x[line + H_TOTAL] *= 1e-100
+        m.x[line + H_TOTAL] *= least
         for k in range(BINS + 1):
-            m.x[line + H_TREE + k] *= 1e-100
+            m.x[line + H_TREE + k] *= least
     return True
 
 

@@ -81,6 +81,7 @@ HEAD, TAIL, COUNT, FREQ, PER_STREAM = 1, 2, 3, 4, 4
 WIN, BASE, TIE, SLOPE, TURN, FAIL = range(6)
 # what the rule AUTO goes by: late arrivals instead of all, those of all streams instead of the partners'
 BRIEF, POOLED = 1, 2
+CHOICE_WORDS = 4  # their combinations
 # where a credit starts, and what a match adds to it
 START_SHARE, START_TUNED, START_ZERO, START_TOP = range(4)
 GAIN_ONE, GAIN_RANK, GAIN_NONE, GAIN_TOP = range(4)

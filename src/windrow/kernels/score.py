@@ -23,7 +23,7 @@ import numpy as np
 from windrow.kernels import tournament
 from windrow.kernels.chains import key_of, slot_at, stream_at
 from windrow.kernels.directory import key_at
-from windrow.kernels.estimate import arrivals_of, freq_at, hist_share, life_expected, worth_of
+from windrow.kernels.estimate import LEAST, arrivals_of, freq_at, hist_share, life_expected, usual, worth_of
 from windrow.kernels.jit import inline, inner
 from windrow.kernels.joins import join_of_link, join_of_number, joins, matches_in
 from windrow.kernels.layout import (
@@ -31,11 +31,14 @@ from windrow.kernels.layout import (
     ARRIVED,
     AUTO,
     BASE,
+    BRIEF,
+    CHOICE,
     CLOCK,
     COST,
     GAIN_OFF,
     GIVEN,
     GREEDY_DUAL,
+    GROWTH,
     H_TOTAL,
     HEAD,
     HIST_OF_AT,
@@ -44,7 +47,6 @@ from windrow.kernels.layout import (
     LAST_ROWS,
     LIFE,
     LIFE_EXPECTED,
-    MEANS_AT,
     NEWER,
     NONE,
     OFFSET,
@@ -85,7 +87,6 @@ from windrow.kernels.layout import (
 )
 from windrow.kernels.memory import Memory, memory_of
 
-LEAST = 1e-300  # below what any count can be
 HIGHEST = 1e150  # scores are cut here, so that a score times a clock stays finite
 
 
@@ -171,8 +172,8 @@ def with_keys(words: Any, d: int, key: int, stream: int, chance: float, value: f
         freq = arrivals_of(m, record, other)
         worth = worth_of(m, record, other) if m.valued else freq
         if m.streams > 2:  # a row with more neighbours must not count as rarer: compare with the usual arrival
-            usual = max(m.x[m.w[MEANS_AT] + (d * m.streams + other) * 2 + 1], LEAST)
-            freq, worth = freq / usual, worth / usual
+            often = usual(m, d, other)
+            freq, worth = freq / often, worth / often
         value = value * freq + worth * chance if m.w[VALUE_SUM] else value * worth
         chance *= freq
     return chance, value
@@ -234,7 +235,10 @@ def usual_range(words: Any, stream: int, join: int) -> float:
         column = m.w[pred + P_RIGHT_COL] if left_side else m.w[pred + P_LEFT_COL]
         hist = m.w[m.w[HIST_OF_AT] + other * m.vals + column]
         if hist >= 0 and join_of_number(m, other, column) == join:
-            logs += np.log(max(m.x[m.w[HISTS_AT] + hist * HIST_SIZE + H_TOTAL], LEAST))
+            total = m.x[m.w[HISTS_AT] + hist * HIST_SIZE + H_TOTAL]
+            if m.rule == AUTO and m.w[CHOICE] & BRIEF == 0 and m.x[GROWTH] != 1.0:
+                total = float(m.w[stream_at(m, other) + RANK])  # histograms weigh late arrivals more, keys do not
+            logs += np.log(max(total, LEAST))
             n += 1
     return float(np.exp(logs / n)) if n > 0 else 1.0
 
@@ -257,10 +261,10 @@ def chance_in(words: Any, slot: int, stream: int, join: int) -> float:
         for other in range(m.streams):
             if other == stream or m.w[m.w[POSITION_AT] + other * m.dirs + d] == NONE:
                 continue
-            usual = max(m.x[m.w[MEANS_AT] + (d * m.streams + other) * 2 + 1], LEAST)
+            often = usual(m, d, other)
             freq = arrivals_of(m, record, other)
-            relative *= freq / usual
-            logs += np.log(usual)
+            relative *= freq / often
+            logs += np.log(often)
             n += 1
     chance = freq
     if n == 0:

@@ -22,7 +22,7 @@ class Auto(Policy):
     have no one key in common, nothing is tried, and it is PROB.
 
     Needs no statistics to be named: it keeps its own, of the past alone. In a budget in bytes its forks are paid for by
-    a sixteenth of it, in small budgets by an eighth; below about half a megabyte nothing is tried.
+    a sixteenth of it (in small budgets by an eighth; below about half a megabyte nothing is tried, nor paid).
 
     >>> import pyarrow as pa, windrow as wr
     >>> left, right = pa.table({"k": [7, 7, 1, 2, 3, 7]}), pa.table({"k": [7, 7, 4, 5, 6, 7]})

@@ -63,7 +63,7 @@ def parts(plan: Plan, capacity: Capacity, oracle_rows: int) -> list[Part]:
         Part(at.TALLY_AT, routes, n * 2),
         Part(at.HIST_OF_AT, lines, plan.numbers.shape[1]),
         Part(at.HISTS_AT, len(plan.histograms()), at.HIST_SIZE),
-        Part(at.MEANS_AT, d, n * 2),
+        Part(at.MEANS_AT, d, n * (1 + at.CHOICE_WORDS if plan.rule == at.AUTO else 2)),
         Part(at.LIFE_AT, n, at.LIFE_BINS * 2 if plan.rule == at.LIFE_EXPECTED else 0),
         Part(at.SAMPLE_AT, 1, at.GROUPS),
         Part(at.CREDIT_AT, pools, at.CREDIT_SIZE if credited else 0),

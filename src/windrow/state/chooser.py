@@ -47,6 +47,7 @@ CHOICES = tuple(Choice(part, pooled) for part in PARTS for pooled in (False, Tru
 USUAL_PART = 8  # of the half-life while all arrivals count the same, so that late ones are known when asked for
 TRIAL_ROWS = 4096  # residents that are tried with, about
 LEAST_ROWS = 48  # and at least
+MOST_TIMES = 2  # as many as should be tried with are too many: wait until fewer rows have the sampled keys
 SAMPLES = 6  # of the keys of a large shard
 SURE = 2.0  # standard errors of the mean over samples
 FIRST_LOOK = 64  # arrivals
@@ -58,6 +59,7 @@ FORGET = 4  # windows: the half-life of what was counted, at least
 REMEMBER = 0.25  # and this part of all arrivals
 MARGIN = 0.005  # a choice must have gained so much more than the present one, or its root if that is more
 MOST = 2**40  # arrivals in a window
+MOST_WORTH = 1e150  # sums of values are cut here, so that differences and scores are numbers
 
 
 class Chooser:
@@ -142,10 +144,13 @@ class Chooser:
         """Fork the shard once for each choice."""
         plan, rows = self.shard.plan, self._rows
         self.window = self._window_arrivals()
-        most = min(TRIAL_ROWS, LEAST_ROWS * plan.trial_bytes // least_bytes(plan))
+        most = rows_to_try(plan, plan.trial_bytes)
         self.share = 1.0 if rows <= most else most / rows / SAMPLES
         if most < LEAST_ROWS or (self.share < 1.0 and not plan.common_key):
             self.next = at.HIGH  # too small, or no key to sample by: what it goes by stays as it is
+            return
+        if self.share < 1.0 and self._sampled_rows() > MOST_TIMES * most:
+            self.end = self.next = self._arrivals + self.window
             return
         self.forks = []
         for low, high in self._samples():
@@ -157,6 +162,10 @@ class Chooser:
         self.counted, self.looked = self._gained(), self._arrivals
         self.end = self._arrivals + TRIAL_WINDOWS * self.window
         self.next = self._arrivals + self._step
+
+    def _sampled_rows(self) -> int:
+        """Residents in all samples: a popular key in one of them may have most of the shard's."""
+        return sum(int(upkeep.sample_size(self.shard.words, low, high)[0]) for low, high in self._samples())
 
     @property
     def _rows(self) -> int:
@@ -265,17 +274,21 @@ class Chooser:
         fine = 0 <= self.choice < len(CHOICES) and forks in (0, len(self._samples())) and 0 < self.rest <= LONGEST_REST
         if not (fine and 0 <= self.window <= MOST and 0.0 < self.share <= 1.0 and np.isfinite(floats).all()):
             raise ValueError("trial")
+        if not 0 <= self.looked <= self._arrivals or arrivals > self._arrivals or (forks and self.window == 0):
+            raise ValueError("trial")
         return int(forks)
 
 
-def least_bytes(plan: Plan) -> int:
-    """Bytes without which no trial is worth its while."""
-    return len(CHOICES) * LEAST_ROWS * (plan.row_bytes() + plan.key_bytes())
+def rows_to_try(plan: Plan, size: int) -> int:
+    """How many residents can be tried with in so many bytes."""
+    return min(TRIAL_ROWS, size // len(CHOICES) // (plan.row_bytes() + plan.key_bytes()))
 
 
 def gain(shard: Shard) -> float:
-    """What a shard's matches are worth so far: their number, or the sum of their values."""
-    return float(shard.floats[at.VALUE]) if shard.plan.value else float(shard.matched)
+    """What a shard's matches are worth so far: their number, or the sum of their values, cut where it is not finite."""
+    if not shard.plan.value:
+        return float(shard.matched)
+    return float(np.clip(np.nan_to_num(shard.floats[at.VALUE]), -MOST_WORTH, MOST_WORTH))
 
 
 STATE = (9, 3 + 2 * SAMPLES * len(CHOICES))  # integers and floats

@@ -125,6 +125,7 @@ class _Building:
         counters = [k for k, word in enumerate(LINE) if word in (at.EXPIRED, at.SHED, at.SAMPLED, at.RANK)]
         _check(bool((lines[:, counters] >= 0).all()), "lines")
         _check(0 <= words[at.INITIAL] < at.TRIALS and 0 <= words[at.TRIAL] < tuner.ROUNDS * tuner.ROUND, "head")
+        _check(0 <= words[at.CHOICE] < at.CHOICE_WORDS and 0 <= words[at.ARRIVALS] < at.HIGH, "head")
         floats = words.view(np.float64)
         _check(bool(floats[at.WEIGHT] > 0.0) and bool(np.isfinite(floats[at.WEIGHT])), "head")
 

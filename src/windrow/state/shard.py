@@ -162,11 +162,9 @@ class Shard:
         beyond that, `prepare` tells it before the residents come.
         """
         other = Shard(plan, emit=bool(self.words[at.EMIT]))
-        # rows come in order of time, which may leave every block of an ordered index half full
-        blocks = 2 * int(self.stream_counter(at.ROWS).max()) // at.FILLED + 2
         learned = plan.learning == self.plan.learning and plan.learning.kind != at.STAT_NONE
         oracle_rows = int(self.words[at.ORACLE_ROWS]) if learned else 0
-        other.grow(replace(self.capacity, blocks=max(self.capacity.blocks, blocks)), oracle_rows)
+        other.grow(self._room_for_all, oracle_rows)
         other.words[at.KEEP_GONE] = self.words[at.KEEP_GONE]
         block.carry(self.words, self.plan, other.words, plan, learned)
         if prepare is not None:
@@ -183,7 +181,7 @@ class Shard:
         """The same shard once more, only counting; or only its keys between two shares, and memory to scale."""
         other, share = Shard(self.plan, emit=False), high - low
         other.chooser = None
-        other.grow(self.capacity if share == 1.0 else self._room_for_sample(low, high))
+        other.grow(self._room_for_all if share == 1.0 else self._room_for_sample(low, high))
         block.carry(self.words, self.plan, other.words, other.plan, learned=True)
         upkeep.move_residents(self.words, other.words, 0, True, low, high)
         if share < 1.0:
@@ -192,6 +190,12 @@ class Shard:
             other.plan = self.plan.with_caps(mine[:, at.CAP_ROWS] * part, mine[:, at.CAP_BYTES] * part)
             block.write_windows(other.words, other.plan)
         return other
+
+    @property
+    def _room_for_all(self) -> Capacity:
+        """Room for all residents, admitted anew: in order of time, which may leave blocks of an index half full."""
+        blocks = 2 * int(self.stream_counter(at.ROWS).max()) // at.FILLED + 2
+        return replace(self.capacity, blocks=max(self.capacity.blocks, blocks))
 
     def _room_for_sample(self, low: float, high: float) -> Capacity:
         """Room for the keys between two shares and their residents."""
