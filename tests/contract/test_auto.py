@@ -267,8 +267,8 @@ def test_what_is_told_to_be_enough_is_enough(split: bool) -> None:
 
 def test_only_budgets_that_allow_trials_pay_for_them() -> None:
     plans = {size: wr.Engine(query(size), schemas=SCHEMAS).bound()[1].plan for size in ("20 kB", "100 kB", "2 MB")}
-    assert [plan.trial_bytes for plan in plans.values()] == [0, 0, 1 << 18]
-    assert choosing.rows_to_try(plans["2 MB"], 1 << 18) >= choosing.LEAST_ROWS
+    assert [plan.trial_bytes for plan in plans.values()] == [0, 0, 250_000]
+    assert choosing.rows_to_try(plans["2 MB"], 250_000) >= choosing.LEAST_ROWS
 
 
 def test_a_budget_in_rows_forgets_what_one_in_bytes_left_for_trials() -> None:
