@@ -6,9 +6,9 @@ all streams best (docs/decisions/0017).
 
 Once memory is full, and every so often, each choice is tried for a while: a fork of the shard that follows it takes the
 same rows and counts its matches, and the shard goes by whichever has matched most lately. Of a large shard, samples of
-keys are forked instead, in memory to scale, and a choice must be better in most of them: one popular key proves
-nothing. Trials lie further apart the longer nothing changes, and begin at once when
-the rate of matches moves. Everything happens at numbers of arrivals, which do not depend on batches.
+keys are forked instead, in memory to scale, and a choice must be ahead by two standard errors over them: one popular
+key proves nothing. Trials lie further apart the longer nothing changes, and begin at once when the rate of matches
+moves. Everything happens at numbers of arrivals, which do not depend on batches.
 """
 
 from __future__ import annotations
@@ -105,8 +105,10 @@ class Chooser:
     def watch(self, piece: np.ndarray) -> None:
         """Let the forks take what the shard has just taken; look, if it is time."""
         if self.forks:
-            for forks, (low, high) in zip(self.forks, self._samples(), strict=True):
-                rows = self._sampled(piece, low, high)
+            samples = self._samples()
+            tried = self._sampled(piece, 0.0, samples[-1][1])  # all samples lie side by side: one pass leaves few rows
+            for forks, (low, high) in zip(self.forks, samples, strict=True):
+                rows = self._sampled(tried, low, high) if len(samples) > 1 else tried
                 for fork in forks:
                     fork.count(rows)
         if self._arrivals >= self.next:
