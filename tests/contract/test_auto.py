@@ -75,9 +75,13 @@ def rows(tables: list[pa.Table]) -> list[tuple[int, int]]:
     return list(zip(whole["a_row"].to_pylist(), whole["b_row"].to_pylist(), strict=True))
 
 
-@pytest.fixture(params=["whole", "samples"])
+@pytest.fixture(params=["whole", "samples", "few"])
 def trial(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Forks of the whole shard, or of samples of its keys."""
+    """Forks of the whole shard, or of samples of its keys; or those are soon left that are behind."""
+    if request.param == "few":
+        monkeypatch.setattr(choosing, "STEADY", 0)
+        monkeypatch.setattr(choosing, "FAR", 0.0)
+        monkeypatch.setattr(choosing, "SURELY", 1.0)
     if request.param == "samples":
         monkeypatch.setattr(choosing, "TRIAL_ROWS", 12)
         monkeypatch.setattr(choosing, "LEAST_ROWS", 1)
@@ -110,15 +114,17 @@ def test_counting_sheds_as_emitting_does(trial: str) -> None:
 def test_snapshots_go_on_as_if_nothing_had_happened(memory: Any, streams: Any, trial: str) -> None:
     tables, engine = streams(3), wr.Engine(query(memory))
     plain = wr.Engine(query(memory))
-    forked = False
+    forked = narrowed = False
     for start in range(0, STEPS, 50):
         batch = {name: table.slice(start, 50) for name, table in tables.items()}
         assert engine.push(batch).equals(plain.push(batch))
         forked = forked or bool(chooser(engine).forks)
+        narrowed = narrowed or any(fork is None for forks in chooser(engine).forks for fork in forks)
         saved = engine.snapshot()
         assert saved == plain.snapshot()
         engine = wr.Engine.restore(saved)
     assert forked or memory != 24
+    assert narrowed == (forked and trial == "few")
 
 
 def test_it_finds_out_what_tells() -> None:

@@ -107,7 +107,17 @@ from windrow.kernels.retain import (
     unused,
 )
 from windrow.kernels.sampler import sampled_out
-from windrow.kernels.score import clock, expiry, group_score, ranked, stream_of, touch_all, touch_group
+from windrow.kernels.score import (
+    clock,
+    expiry,
+    group_score,
+    lowest_group,
+    ranked,
+    stream_of,
+    touch_all,
+    touch_group,
+    waits,
+)
 
 
 @inline
@@ -245,7 +255,7 @@ def learn(m: Memory, r: Any, rx: Any, at: int, slot: int) -> None:
             continue
         key = key_of(m, slot, link)
         learn_key(m, d, key, stream, r[at + R_CODES + link], gain)
-        if ranked(m) and not m.by_row:
+        if ranked(m) and not m.by_row and not waits(m):
             for other in range(m.streams):
                 if other != stream or pools(m):
                     touch_group(m.w, key, other)
@@ -311,7 +321,9 @@ def hopeless(m: Memory, slot: int) -> bool:
     if m.drifting:
         tournament.advance(m.w, pool, now)
         score = score * expiry(m, slot) - score * now  # as a leaf computes it, to the last bit: ties decide
-    return score < tournament.priority(m, tournament.leaf_at(m, pool, tournament.winner(m, pool)), now)
+    if score < tournament.priority(m, tournament.leaf_at(m, pool, tournament.winner(m, pool)), now):
+        return True  # leaves never say more than they should
+    return score < tournament.priority(m, tournament.leaf_at(m, pool, lowest_group(m.w, pool)), now)
 
 
 @inline

@@ -62,7 +62,7 @@ from windrow.kernels.layout import (
     USED_ROWS,
 )
 from windrow.kernels.memory import Memory, memory_of
-from windrow.kernels.score import group_leaf, root_at, stream_of, touch_group
+from windrow.kernels.score import lose_head, lowest_group, root_at, stream_of, touch_group
 from windrow.kernels.tuner import trial_share
 
 LAG = 4
@@ -146,7 +146,7 @@ def leave(m: Memory, slot: int) -> None:
         m.x[freq_at(record, stream)] = 0.0
         m.x[filed_at(m, record, stream)] = 0.0
     if was_root:
-        touch_group(m.w, key_of(m, slot, 0), stream)
+        lose_head(m.w, key_of(m, slot, 0), stream)
 
 
 @entry
@@ -218,8 +218,10 @@ def first_credit(words: Any, slot: int) -> float:
 @inline
 def least(m: Memory, pool: int) -> int:
     """The leaf with the least credit; by row those are looked at again that have gained since they were last."""
+    if m.by_row == 0:
+        return lowest_group(m.w, pool)
     leaf = tournament.winner(m, pool)
-    while m.by_row and m.x[tournament.leaf_at(m, pool, leaf) + BASE] < m.x[score_at(m, leaf)]:
+    while m.x[tournament.leaf_at(m, pool, leaf) + BASE] < m.x[score_at(m, leaf)]:
         m.x[tournament.leaf_at(m, pool, leaf) + BASE] = m.x[score_at(m, leaf)]
         tournament.update(m, pool, leaf, 0.0)
         leaf = tournament.winner(m, pool)
@@ -278,9 +280,6 @@ def pay_key(m: Memory, key: int, stream: int) -> None:
     record = key_at(m, 0, key)
     gained = m.x[freq_at(record, stream)] + 1.0
     m.x[freq_at(record, stream)] = gained
-    pool, leaf = pool_of(m, stream), group_leaf(m, key, stream)
-    m.x[tournament.leaf_at(m, pool, leaf) + BASE] += 1.0  # the same row stands for the key
-    tournament.update(m, pool, leaf, 0.0)
     if files(m) and (gained - m.x[filed_at(m, record, stream)]) * LAG >= m.w[record + PER_STREAM * stream + COUNT]:
         file_key(m.w, key, stream)
 

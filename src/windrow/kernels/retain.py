@@ -92,6 +92,8 @@ from windrow.kernels.score import (
     group_score,
     held,
     leader,
+    lose_head,
+    lowest_group,
     ranked,
     row_score,
     stream_of,
@@ -219,7 +221,7 @@ def unlink_keys(m: Memory, slot: int, stream: int) -> int:
         was_head = m.w[link_at(m, slot, link) + LINK_OLDER] < 0
         chain_remove(m, record, stream, slot, link)
         if by_group and was_head and m.rule != GREEDY_DUAL:
-            touch_group(m.w, key, stream)
+            lose_head(m.w, key, stream)
         closed += unused(m, d, key, stream)
         if m.w[record + PER_STREAM * stream + COUNT] == 0:
             close_key(m, d, key)
@@ -368,7 +370,7 @@ def oldest(m: Memory, pool: int) -> int:
 @inline
 def lowest(m: Memory, pool: int) -> int:
     """The resident with the lowest priority."""
-    leaf = credit.least(m, pool) if m.rule == GREEDY_DUAL else tournament.winner(m, pool)
+    leaf = credit.least(m, pool) if m.rule == GREEDY_DUAL else lowest_group(m.w, pool)
     if m.x[tournament.leaf_at(m, pool, leaf) + BASE] == np.inf:
         return oldest(m, pool)  # no leaf holds anybody: cannot be, but a loop without end would be worse
     if m.by_row:

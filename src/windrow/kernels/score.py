@@ -308,9 +308,15 @@ def row_score(words: Any, slot: int) -> float:
 
 
 @inline
+def cut(score: float) -> float:
+    """A score that is finite and not negative."""
+    return min(max(score, 0.0), HIGHEST) if score == score else 0.0
+
+
+@inline
 def set_leaf(m: Memory, leaf: int, slot: int, score: float) -> None:
     """Write the priority of the leaf at a place, for the resident that stands for it; it is finite and not negative."""
-    score = min(max(score, 0.0), HIGHEST) if score == score else 0.0
+    score = cut(score)
     m.w[leaf + TIE] = m.w[slot_at(m, slot) + ARRIVED]
     if not m.drifting:
         m.x[leaf + BASE] = score
@@ -359,6 +365,49 @@ def touch_group(words: Any, key: int, stream: int) -> None:
             return
         set_leaf(m, at, head, score)
     tournament.update(m, pool, leaf, clock(m))
+
+
+@inline
+def waits(m: Memory) -> bool:
+    """Whether a leaf may say less than it should until it wins: that of a group whose priority does not drift.
+
+    What a key gains and what stands for it when its oldest row is gone only raise its priority.
+    """
+    return m.by_row == 0 and m.drifting == 0
+
+
+@inner
+def lose_head(words: Any, key: int, stream: int) -> None:
+    """Bring the leaf of a key and stream up to date after the resident that stood for it has left, if it must be now.
+
+    It must be when nobody is left, or when the next one came earlier, which disordered rows may do.
+    """
+    m = memory_of(words)
+    head = leader(m, key_at(m, 0, key), stream)
+    if waits(m) and head >= 0:
+        leaf = tournament.leaf_at(m, m.w[stream_at(m, stream) + POOL], group_leaf(m, key, stream))
+        if m.w[slot_at(m, head) + ARRIVED] > m.w[leaf + TIE]:
+            return
+    touch_group(m.w, key, stream)
+
+
+@inner
+def lowest_group(words: Any, pool: int) -> int:
+    """The leaf with the lowest priority; those that win with less than they should say are brought up to date."""
+    m = memory_of(words)
+    leaf = tournament.winner(m, pool)
+    while waits(m):
+        at = tournament.leaf_at(m, pool, leaf)
+        if m.x[at + BASE] == np.inf:
+            break
+        key, stream = group_of(m, pool, leaf)
+        head, score = leader(m, key_at(m, 0, key), stream), cut(group_score(m, key, stream))
+        if m.x[at + BASE] == score and m.w[at + TIE] == m.w[slot_at(m, head) + ARRIVED]:
+            break
+        set_leaf(m, at, head, score)
+        tournament.update(m, pool, leaf, 0.0)
+        leaf = tournament.winner(m, pool)
+    return leaf
 
 
 @inner

@@ -53,7 +53,9 @@ SURE = 2.0  # standard errors of the mean over samples
 FIRST_LOOK = 64  # arrivals
 LOOKS = 16  # in a window
 TRIAL_WINDOWS = 8  # a trial ends when nothing has changed for so long
-LONGEST_REST = 128  # windows
+LONGEST_REST, LONGER = 128, 4  # windows; each rest is so many times the one before
+STEADY = 16  # windows: after rests that long, choices are no longer tried that after a window are surely behind,
+FAR, SURELY = 0.02, 4.0  # by this part and so many standard errors
 NEWS_WINDOWS, NEWS = 1, 1.5  # a rate of matches over so many windows that is so many times another
 FORGET = 4  # windows: the half-life of what was counted, at least
 REMEMBER = 0.25  # and this part of all arrivals
@@ -67,7 +69,7 @@ class Chooser:
 
     def __init__(self, shard: Shard) -> None:
         self.shard = shard
-        self.forks: list[list[Shard]] = []  # by sample and choice
+        self.forks: list[list[Shard | None]] = []  # by sample and choice; None: too far behind to be tried on
         self.choice = 0
         self.next = FIRST_LOOK  # the number of arrivals at which to look
         self.end = 0  # and that at which the trial or the rest ends
@@ -110,7 +112,8 @@ class Chooser:
             for forks, (low, high) in zip(self.forks, samples, strict=True):
                 rows = self._sampled(tried, low, high) if len(samples) > 1 else tried
                 for fork in forks:
-                    fork.count(rows)
+                    if fork is not None:
+                        fork.count(rows)
         if self._arrivals >= self.next:
             self._look()
 
@@ -157,10 +160,10 @@ class Chooser:
         self.forks = []
         for low, high in self._samples():
             first = self.shard.fork(low, high)
-            self.forks.append([first, *(first.twin() for _ in CHOICES[1:])])
-        for forks in self.forks:
+            forks = [first, *(first.twin() for _ in CHOICES[1:])]
             for k, fork in enumerate(forks):
                 self._follow(fork, k)
+            self.forks.append([*forks])
         self.counted, self.looked = self._gained(), self._arrivals
         self.end = self._arrivals + TRIAL_WINDOWS * self.window
         self.next = self._arrivals + self._step
@@ -181,7 +184,7 @@ class Chooser:
     def _gained(self) -> np.ndarray:
         """What each fork has gained so far, by sample and choice."""
         found = np.zeros((SAMPLES, len(CHOICES)))
-        found[: len(self.forks)] = [[gain(fork) for fork in forks] for forks in self.forks]
+        found[: len(self.forks)] = [[0.0 if fork is None else gain(fork) for fork in forks] for forks in self.forks]
         return found
 
     def _half_life(self, choice: Choice) -> int:
@@ -199,7 +202,7 @@ class Chooser:
         total = self._gained()
         half_life = max(FORGET * self.window, REMEMBER * self._arrivals)
         fade = 0.5 ** ((self._arrivals - self.looked) / half_life)
-        self.scores = self.scores * fade + (total - self.counted)
+        self.scores = self.scores * fade + self._gains(total)
         self.counted, self.looked = total, self._arrivals
         best = self._best()
         if best != self.choice:
@@ -207,13 +210,41 @@ class Chooser:
             self._follow(self.shard, best)
             self.end = self._arrivals + TRIAL_WINDOWS * self.window
         if self._arrivals < self.end:
+            self._narrow()
+        if self._arrivals < self.end:
             self.next = self._arrivals + self._step
             return
         self.forks = []
         self.end = self._arrivals + self.rest * self.window
-        self.rest = min(2 * self.rest, LONGEST_REST)
+        self.rest = min(LONGER * self.rest, LONGEST_REST)
         self.rate, self.gained = 0.0, gain(self.shard)
         self.next = min(self.end, self._arrivals + NEWS_WINDOWS * self.window)
+
+    def _gains(self, total: np.ndarray) -> np.ndarray:
+        """What each choice has gained since the last look; one that is no longer tried as much as the present one, in
+        proportion to what both had gained before, so that it stays as far behind as it was."""
+        gains = total - self.counted
+        gone = np.array([fork is None for fork in self.forks[0]])
+        if gone.any():
+            now = gains[:, self.choice].sum() / max(self.scores[:, self.choice].sum(), 1.0)
+            gains[:, gone] = self.scores[:, gone] * now
+        return gains
+
+    def _narrow(self) -> None:
+        """Try those no longer that are surely far behind the present choice, once a window has been counted."""
+        if self.rest < STEADY or self.end - self._arrivals > (TRIAL_WINDOWS - 1) * self.window:
+            return
+        behind = self.scores[:, self.choice, None] - self.scores
+        now, total = self.scores[:, self.choice].sum(), behind.sum(axis=0)
+        far = (total > FAR * now) & (total > SURELY * np.sqrt(max(now, 0.0)))
+        if self.share < 1.0:
+            far &= behind.mean(axis=0) > SURELY * behind.std(axis=0, ddof=1) / np.sqrt(SAMPLES)
+        for k in np.flatnonzero(far):
+            for forks in self.forks:
+                forks[k] = None
+            self.counted[:, k] = 0.0
+        if sum(fork is not None for fork in self.forks[0]) == 1:
+            self.end = self._arrivals
 
     def _best(self) -> int:
         """The choice that has gained most, if it is surely ahead of the present one; or that."""

@@ -168,9 +168,10 @@ def _trial(shard: Shard) -> dict[str, np.ndarray]:
     whole, floats = shard.chooser.state()
     found = {"trial.whole": whole, "trial.floats": floats}
     for g, forks in enumerate(shard.chooser.forks):
-        plan = forks[0].plan
+        tried = {k: fork for k, fork in enumerate(forks) if fork is not None}
+        plan = tried[shard.chooser.choice].plan
         found[f"trial.caps{g}"] = np.array([plan.cap_rows, plan.cap_bytes], np.int64).ravel()
-        for k, fork in enumerate(forks):
+        for k, fork in tried.items():
             columns = saved(fork, [frozenset[str]()] * shard.plan.streams).columns
             found |= {f"fork{g}-{k}.{name}": column for name, column in columns.items()}
     return found

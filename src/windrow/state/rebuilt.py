@@ -71,15 +71,18 @@ class _Building:
         except ValueError as error:
             raise SnapshotError("the snapshot was altered: its trial cannot be what it says") from error
         chooser.forks = [self._forks(g) for g in range(samples)]
+        tried = {tuple(fork is not None for fork in forks) for forks in chooser.forks}
+        _check(len(tried) <= 1 and all(those[chooser.choice] for those in tried), "forks")
 
-    def _forks(self, sample: int) -> list[Shard]:
-        """The forks of one sample of keys, one for each choice."""
+    def _forks(self, sample: int) -> list[Shard | None]:
+        """The forks of one sample of keys, one for each choice that is tried."""
         plan = self.plan.with_caps(*np.split(self._get(f"trial.caps{sample}", 2 * self.plan.pools), 2))
-        found = []
+        found: list[Shard | None] = []
         for k in range(len(CHOICES)):
             start = f"fork{sample}-{k}."
             mine = {n.removeprefix(start): column for n, column in self.columns.items() if n.startswith(start)}
-            found.append(restored(plan, False, mine, [dict[str, np.ndarray]()] * self.plan.streams))
+            none = [dict[str, np.ndarray]()] * self.plan.streams
+            found.append(restored(plan, False, mine, none) if mine else None)
         return found
 
     def _get(self, name: str, size: int | None = None, kind: type = np.int64) -> np.ndarray:

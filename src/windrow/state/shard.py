@@ -112,7 +112,7 @@ class Shard:
 
     def raise_watermark(self, mark: int) -> None:
         """Let no row before a time be waited for any longer: what could only match such rows expires."""
-        for shard in (self, *(fork for forks in (self.chooser.forks if self.chooser else ()) for fork in forks)):
+        for shard in (self, *(f for forks in (self.chooser.forks if self.chooser else ()) for f in forks if f)):
             upkeep.raise_watermark(shard.words, mark)
 
     def grow(self, capacity: Capacity, oracle_rows: int | None = None) -> None:
