@@ -4,7 +4,7 @@ Both join two streams by key within 100 seconds, from the same Parquet files to 
 micro-batch by micro-batch. The floor is a bare shuffle of the same rows. Contestants take turns; each turn is a query
 from an empty state, of which only the micro-batches count that find the window full. Times are those that Spark
 reports for a whole trigger: planning, the batch, and commits. Beside them stand seconds of a core, of the JVM and its
-Python workers, which a busy machine changes less.
+Python workers, which a busy machine changes less. The session is tuned (`wr.spark.tune`), for all contestants.
 
 State is what Spark's store says of the version in use, per row in it. What windrow's engines hold in the workers, the
 same rows again, is listed apart, and so is what goes to the checkpoint's files per micro-batch.
@@ -24,6 +24,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from contestants import CONTESTANTS, Run, run
 from harness import note, save, show
 from stream_files import Streams, write_streams
+
+import windrow as wr
 
 BASELINE, OURS, FLOOR = "spark, HDFS store", "windrow", "shuffle only"
 TARGETS = {20_000: 1.0, 200_000: 4.0, 2_000_000: 10.0}  # rows of a micro-batch: times faster than the baseline
@@ -69,7 +71,9 @@ def session(partitions: int) -> SparkSession:
     }  # fmt: skip
     for name, value in options.items():
         builder = builder.config(name, value)
-    return builder.getOrCreate()
+    found = builder.getOrCreate()
+    wr.spark.tune(found)
+    return found
 
 
 def race(spark: SparkSession, streams: Streams, names: list[str], rounds: int, warm_up: bool) -> dict[str, Line]:

@@ -13,5 +13,6 @@ from windrow.spark.frames import is_spark_frame
 from windrow.spark.join import on_spark
 from windrow.spark.metrics import QueryMetrics, metrics
 from windrow.spark.repair import repair
+from windrow.spark.tune import tune
 
-__all__ = ["QueryMetrics", "is_spark_frame", "metrics", "on_spark", "repair"]
+__all__ = ["QueryMetrics", "is_spark_frame", "metrics", "on_spark", "repair", "tune"]

@@ -147,13 +147,10 @@ def _operated(job: Job, packed: list[Any], streaming: bool) -> Any:
     def stream(key: Any, frames: Any, state: Any) -> Any:
         return operator.stream(key, frames, state)
 
-    def batch(key: Any, frame: Any) -> Any:
-        return operator.batch(key, frame)
-
-    together = reduce(lambda a, b: a.unionByName(b), packed).groupBy("shard")
+    together = reduce(lambda a, b: a.unionByName(b), packed)
     if streaming:
-        return together.applyInPandasWithState(stream, RESULT, STATE, "append", "NoTimeout")
-    return together.applyInPandas(batch, RESULT)
+        return together.groupBy("shard").applyInPandasWithState(stream, RESULT, STATE, "append", "NoTimeout")
+    return together.repartition(job.shards, "shard").mapInArrow(_function(operator.batch), RESULT)
 
 
 def _output_type(binding: Any, frames: Mapping[str, Any]) -> Any:

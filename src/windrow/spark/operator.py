@@ -6,11 +6,13 @@ keeps nothing: an engine left there would be memory beside the budget, and Spark
 """
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from windrow.engine import Engine
 from windrow.engine.intake import plain_schema
@@ -25,7 +27,11 @@ from windrow.spec import Query, Stream
 
 RESULT = "shard int, metrics string, matches binary"
 STATE = "identity string, pushes long, snapshot binary"
+ORDER = ("stream", "source", "number")
 BLOB_ROWS = 1 << 18
+MOST_BYTES = 1 << 27  # of matches in blobs of so many rows
+SPARK_RECORDS = 10_000  # in a batch, as Spark has it unless told otherwise
+MOST_BLOBS = 1_000
 LARGEST_STATE = 2**31 - 2**20  # what one value of Spark's state can hold
 
 
@@ -40,7 +46,8 @@ class Operator:
         import pandas as pd
 
         shard = int(key[0])
-        tables = self._tables(pd.concat(list(frames), ignore_index=True))
+        packed = pd.concat(list(frames), ignore_index=True)
+        tables = self._tables([packed[name].to_numpy() for name in ORDER], packed["rows"])
         identity, pushes, snapshot = state.get if state.exists else (self.job.identity, 0, None)
         if identity != self.job.identity:
             raise SnapshotError(_OTHER_JOB)
@@ -55,15 +62,21 @@ class Operator:
             )
         state.update((identity, pushes + 1, after))
         settle("operator")
-        yield _result(shard, engine, [] if matches is None else [matches])
+        for result in _results(shard, engine, [] if matches is None else [matches]):
+            yield result.to_pandas()
 
-    def batch(self, key: tuple[Any, ...], frame: Any) -> Any:
-        """All rows of one shard (`applyInPandas`)."""
-        shard = int(key[0])
-        tables = self._tables(frame)
-        query = _in_time_order(self.job.shard_query(labels(self.job.shards).index(shard)))
-        engine = engine_for(query, tables, self.job.recall)
-        return _result(shard, engine, list(run(engine, tables)))
+    def batch(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """All rows of the shards of one partition (`mapInArrow`)."""
+        held = [batch.select(["shard", *ORDER, "rows"]) for batch in batches]
+        if not held:
+            return
+        packed = pa.Table.from_batches(held)
+        for shard in sorted(pc.unique(packed["shard"]).to_pylist()):
+            mine = packed.filter(pc.equal(packed["shard"], shard))
+            tables = self._tables([mine[name].to_numpy() for name in ORDER], (b.as_buffer() for b in mine["rows"]))
+            query = _in_time_order(self.job.shard_query(labels(self.job.shards).index(shard)))
+            engine = engine_for(query, tables, self.job.recall)
+            yield from _results(shard, engine, run(engine, tables))
 
     def _engine(self, shard: int, snapshot: bytes | None) -> Engine:
         """The engine of a state, or a new one."""
@@ -73,14 +86,14 @@ class Operator:
         schemas = {n: plain_schema(s) for n, s in zip(query.names, self.job.schemas, strict=True)}
         return Engine(query, schemas, recall=self.job.recall, departures=self.job.archive is not None)
 
-    def _tables(self, packed: Any) -> dict[str, pa.Table]:
+    def _tables(self, where: list[np.ndarray], rows: Iterable[Any]) -> dict[str, pa.Table]:
         """Each stream's rows, in the order in which they were packed."""
-        ordered = packed.sort_values(["stream", "source", "number"], kind="stable")
-        found = {}
+        blobs, found, stream = list(rows), {}, where[0]
+        order = np.lexsort(where[::-1])
         for s, name in enumerate(self.job.query.names):
             schema = self.job.schemas[s]
-            blobs = ordered["rows"][ordered["stream"] == s]
-            found[name] = pa.concat_tables([schema.empty_table(), *(blob_table(b, schema) for b in blobs)])
+            parts = [blob_table(blobs[k], schema) for k in order[stream[order] == s]]
+            found[name] = pa.concat_tables([schema.empty_table(), *parts])
         return found
 
     def _watermark(self, engine: Engine, state: Any) -> int | None:
@@ -103,14 +116,26 @@ _OTHER_JOB = (
 )
 
 
-def _result(shard: int, engine: Engine, found: list[pa.Table]) -> Any:
-    """Matches as blobs, and the counters."""
-    import pandas as pd
-
-    blobs: list[bytes | None] = []
+def _results(shard: int, engine: Engine, found: Iterable[pa.Table]) -> Iterator[pa.RecordBatch]:
+    """Matches as blobs, then the counters, in batches that Spark can take."""
     for table in found:
-        for batch in table.combine_chunks().to_batches(max_chunksize=BLOB_ROWS):
-            if batch.num_rows:
-                blobs.append(batch.serialize().to_pybytes())
-    texts: list[str | None] = [None] * len(blobs) + [json.dumps(engine.metrics.to_dict())]
-    return pd.DataFrame({"shard": [shard] * len(texts), "metrics": texts, "matches": [*blobs, None]})
+        batches = [b for b in table.combine_chunks().to_batches(_blob_rows(table)) if b.num_rows]
+        for start in range(0, len(batches), MOST_BLOBS):
+            yield _result(shard, [b.serialize().to_pybytes() for b in batches[start : start + MOST_BLOBS]])
+    yield _result(shard, [None], json.dumps(engine.metrics.to_dict()))
+
+
+def _blob_rows(table: pa.Table) -> int:
+    """Rows of a blob: many, but few where there are many bytes.
+
+    Spark puts what comes back from Python together to batches of 10,000 records, however large, and holds each in
+    memory beside its heap, of which it has little.
+    """
+    if table.nbytes <= MOST_BYTES:
+        return BLOB_ROWS
+    return max(1, table.num_rows * (MOST_BYTES // SPARK_RECORDS) // table.nbytes)
+
+
+def _result(shard: int, blobs: Sequence[bytes | None], metrics: str | None = None) -> pa.RecordBatch:
+    columns = [pa.array([shard] * len(blobs), pa.int32()), pa.array([metrics] * len(blobs), pa.string())]
+    return pa.record_batch([*columns, pa.array(blobs, pa.binary())], names=["shard", "metrics", "matches"])

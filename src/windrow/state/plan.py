@@ -1,6 +1,7 @@
 """A plan: what a shard needs to know of a bound query, in numbers only."""
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -123,7 +124,7 @@ class Plan:
         """The predicates that are not equalities."""
         return self.preds[self.preds[:, at.P_KIND] != at.P_EQUAL]
 
-    @property
+    @cached_property
     def common_key(self) -> bool:
         """Whether one directory holds every stream and nothing else restricts the only join."""
         alone = self.joins is None and self.directories == 1 and len(self.ranges) == 0

@@ -1,0 +1,49 @@
+"""What the operator hands back to Spark, and the session settings that make handing over cheap."""
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import windrow as wr
+from windrow.spark import operator
+from windrow.spark.tune import SETTINGS
+
+
+def engine_with(matches: int) -> tuple[wr.Engine, pa.Table]:
+    streams = [wr.Stream(name, "t", 10) for name in ("a", "b")]
+    engine = wr.Engine(wr.Query(streams=streams, on="k"))
+    side = pa.table({"t": [1] * matches, "k": range(matches), "text": [f"row {i}" for i in range(matches)]})
+    found = engine.push({"a": side, "b": side})
+    assert found is not None and found.num_rows == matches
+    return engine, found
+
+
+@pytest.mark.parametrize("most_bytes", [1 << 27, 10_000 * 512])
+def test_many_bytes_go_in_small_blobs(most_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine, found = engine_with(200_000)
+    monkeypatch.setattr(operator, "MOST_BYTES", most_bytes)
+    results = list(operator._results(3, engine, [found]))
+    blobs = [blob.as_py() for result in results for blob in result["matches"] if blob.is_valid]
+    assert (len(blobs) > 10_000) == (found.nbytes > most_bytes)
+    if found.nbytes > most_bytes:
+        assert max(map(len, blobs)) < 2 * 512 + 1024  # a message has a head of its own
+    rows = pa.Table.from_batches([pa.ipc.read_record_batch(blob, found.schema) for blob in blobs])
+    assert rows.equals(found)
+    assert max(result.num_rows for result in results) <= operator.MOST_BLOBS
+    assert [text for result in results for text in result["metrics"].to_pylist() if text is not None][-1]
+    assert {shard for result in results for shard in result["shard"].to_pylist()} == {3}
+
+
+def test_no_matches_are_no_blobs() -> None:
+    engine, found = engine_with(1)
+    assert [result["matches"].to_pylist() for result in operator._results(0, engine, [found.slice(1)])] == [[None]]
+
+
+def test_tuning_says_what_was_set_before(spark: Any) -> None:
+    assert wr.spark.tune(spark) == dict.fromkeys(SETTINGS)
+    try:
+        assert wr.spark.tune(spark) == SETTINGS
+    finally:
+        for name in SETTINGS:
+            spark.conf.unset(name)
