@@ -26,13 +26,13 @@ def replay(block, pool, ops, floats, winners):
     m = memory_of(block)
     for k in range(ops.shape[0]):
         kind, leaf, tie = ops[k]
-        base, slope, turn, clock = floats[k]
+        base, ends, turn, clock = floats[k]
         record = leaf_at(m, pool, leaf)
         if kind == SET:
             m.x[record + at.BASE] = base
             m.w[record + at.TIE] = tie
             if m.drifting:
-                m.x[record + at.SLOPE] = slope
+                m.x[record + at.ENDS] = ends
                 m.x[record + at.TURN] = turn
             update(m, pool, leaf, clock)
         elif kind == CLEAR:
@@ -48,13 +48,13 @@ def replay(block, pool, ops, floats, winners):
 class Twin:
     """A dict of leaves, and a look at all of them."""
 
-    def __init__(self):
-        self.leaves = {}
+    def __init__(self, drifting):
+        self.leaves, self.drifting = {}, drifting
 
     def winner(self, clock):
         def rank(leaf):
-            base, slope, turn, tie = self.leaves[leaf]
-            return (base + slope * max(clock, turn) if slope else base, tie)
+            base, ends, turn, tie = self.leaves[leaf]
+            return (base * max(ends - max(clock, turn), 0) if self.drifting else base, tie)
 
         return min(self.leaves, key=rank, default=NOBODY)
 
@@ -70,10 +70,10 @@ def operations(random, count, leaves, drifting):
     for tie in range(count):
         kind = random.choices([SET, CLEAR, ADVANCE, REBUILD], [3, 1, 12, 0.02])[0]
         clock += random.choice([0, 0, 1, 1, 2, 7])
-        slope = -random.randrange(4) if drifting else 0
-        turn = random.choice([-math.inf, clock + random.randrange(-20, 60)]) if drifting else -math.inf
-        base = random.randrange(30) - slope * (clock + random.randrange(80))
-        yield kind, random.choice(where), tie, float(base), float(slope), float(turn), float(clock)
+        ends = clock + random.randrange(-5, 80)
+        turn = random.choice([-math.inf, clock + random.randrange(-20, 60)])
+        base = random.randrange(5 if drifting else 30)
+        yield kind, random.choice(where), tie, float(base), float(ends), float(turn), float(clock)
 
 
 @pytest.mark.parametrize("rule", [at.PROB, at.LIFE])
@@ -90,10 +90,10 @@ def test_the_winner_is_the_least_priority_and_of_equals_the_earliest(rule, strea
     ops = list(operations(Random(seed), 3000, int(block[at.LEAVES]), drifting))
     winners = np.empty(len(ops), np.int64)
     replay(block, pool, np.array([op[:3] for op in ops]), np.array([op[3:] for op in ops]), winners)
-    twin, checked = Twin(), 0
-    for k, (kind, leaf, tie, base, slope, turn, clock) in enumerate(ops):
+    twin, checked = Twin(drifting), 0
+    for k, (kind, leaf, tie, base, ends, turn, clock) in enumerate(ops):
         if kind == SET:
-            twin.leaves[leaf] = (base, slope, turn, tie)
+            twin.leaves[leaf] = (base, ends, turn, tie)
         elif kind == CLEAR:
             twin.leaves.pop(leaf, None)
         expected = twin.winner(clock)

@@ -109,6 +109,7 @@ from windrow.kernels.retain import (
 from windrow.kernels.sampler import sampled_out
 from windrow.kernels.score import (
     clock,
+    cut,
     expiry,
     group_score,
     lowest_group,
@@ -320,7 +321,7 @@ def hopeless(m: Memory, slot: int) -> bool:
     now = clock(m)
     if m.drifting:
         tournament.advance(m.w, pool, now)
-        score = score * expiry(m, slot) - score * now  # as a leaf computes it, to the last bit: ties decide
+        score = cut(score) * max(expiry(m, slot) - now, 0.0)  # as a leaf computes it, to the last bit: ties decide
     if score < tournament.priority(m, tournament.leaf_at(m, pool, tournament.winner(m, pool)), now):
         return True  # leaves never say more than they should
     return score < tournament.priority(m, tournament.leaf_at(m, pool, lowest_group(m.w, pool)), now)

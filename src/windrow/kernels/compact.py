@@ -20,12 +20,12 @@ from windrow.kernels.layout import (
     B_COUNT,
     B_NUMBER,
     B_SLOT,
-    BASE,
     CODE,
     COST,
     COUNT,
     DENSE_AT,
     DIR_SIZE,
+    ENDS,
     FILLED,
     HEAD,
     HINT,
@@ -381,30 +381,30 @@ def load_index(block: Any, ix: int, numbers: Any, slots: Any) -> None:
 
 
 @inline
-def restore_leaf(m: Memory, at: int, slot: int, score: float, base: Any, turn: Any, k: int) -> None:
+def restore_leaf(m: Memory, at: int, slot: int, score: float, ends: Any, turn: Any, k: int) -> None:
     """Write a leaf; where its line was kept, as it was."""
     set_leaf(m, at, slot, score)
-    if base.shape[0] > 0:
-        m.x[at + BASE] = base[k]
+    if ends.shape[0] > 0:
+        m.x[at + ENDS] = ends[k]
     if turn.shape[0] > 0:
         m.x[at + TURN] = turn[k]
 
 
 @entry
-def write_row_leaves(block: Any, base: Any, turn: Any) -> None:
-    """Write the leaf of every resident from its score; base and turn hold a word for each slot, or nothing."""
+def write_row_leaves(block: Any, ends: Any, turn: Any) -> None:
+    """Write the leaf of every resident from its score; ends and turn hold a word for each slot, or nothing."""
     m = memory_of(block)
     for slot in range(m.w[TOP]):
         pool = m.w[stream_at(m, stream_of(m, slot)) + POOL]
         score = m.x[slot_at(m, slot) + m.w[SCORE_OFF]]
-        restore_leaf(m, tournament.leaf_at(m, pool, slot), slot, score, base, turn, slot)
+        restore_leaf(m, tournament.leaf_at(m, pool, slot), slot, score, ends, turn, slot)
 
 
 @entry
-def write_key_leaves(block: Any, base: Any, turn: Any) -> int:
+def write_key_leaves(block: Any, ends: Any, turn: Any) -> int:
     """Write the leaves of keys, one key's streams after another; how many, or NONE when kept lines are missing."""
     m = memory_of(block)
-    n, kept = 0, max(base.shape[0], turn.shape[0])
+    n, kept = 0, max(ends.shape[0], turn.shape[0])
     for key in range(m.w[m.dirs_at + KEY_TOP]):
         for stream in range(m.streams):
             head = leader(m, key_at(m, 0, key), stream)
@@ -413,7 +413,7 @@ def write_key_leaves(block: Any, base: Any, turn: Any) -> int:
             if kept > 0 and n >= kept:
                 return NONE
             at = tournament.leaf_at(m, m.w[stream_at(m, stream) + POOL], group_leaf(m, key, stream))
-            restore_leaf(m, at, head, group_score(m, key, stream), base, turn, n)
+            restore_leaf(m, at, head, group_score(m, key, stream), ends, turn, n)
             n += 1
     return n
 

@@ -78,7 +78,7 @@ STREAM_MASK = (1 << STREAM_BITS) - 1
 CODE = 0
 HEAD, TAIL, COUNT, FREQ, PER_STREAM = 1, 2, 3, 4, 4
 # a node's record in a tournament: the leaf that wins below it and what it wins with; drifting trees have all six words
-WIN, BASE, TIE, SLOPE, TURN, FAIL = range(6)
+WIN, BASE, TIE, ENDS, TURN, FAIL = range(6)
 # what the rule AUTO goes by: late arrivals instead of all, those of all streams instead of the partners'
 BRIEF, POOLED = 1, 2
 CHOICE_WORDS = 4  # their combinations

@@ -35,6 +35,7 @@ from windrow.kernels.layout import (
     CHOICE,
     CLOCK,
     COST,
+    ENDS,
     GAIN_OFF,
     GIVEN,
     GREEDY_DUAL,
@@ -76,7 +77,6 @@ from windrow.kernels.layout import (
     RANK,
     REACH,
     SCORE_OFF,
-    SLOPE,
     STREAM_MASK,
     TIE,
     TIME,
@@ -318,12 +318,11 @@ def set_leaf(m: Memory, leaf: int, slot: int, score: float) -> None:
     """Write the priority of the leaf at a place, for the resident that stands for it; it is finite and not negative."""
     score = cut(score)
     m.w[leaf + TIE] = m.w[slot_at(m, slot) + ARRIVED]
+    m.x[leaf + BASE] = score
     if not m.drifting:
-        m.x[leaf + BASE] = score
         return
     ends = expiry(m, slot)
-    m.x[leaf + BASE] = score * ends
-    m.x[leaf + SLOPE] = -score
+    m.x[leaf + ENDS] = ends
     m.x[leaf + TURN] = -np.inf
     if m.rule == LIFE_EXPECTED:
         whole = ends - clock(m) + held(m, slot)
@@ -369,11 +368,14 @@ def touch_group(words: Any, key: int, stream: int) -> None:
 
 @inline
 def waits(m: Memory) -> bool:
-    """Whether a leaf may say less than it should until it wins: that of a group whose priority does not drift.
+    """Whether a leaf may say less than it should until it wins: that of a group.
 
-    What a key gains and what stands for it when its oldest row is gone only raise its priority.
+    What a key gains and what stands for it when its oldest row is gone only raise its priority. Not so where the time
+    for which a row will be held is an estimate, which may fall.
     """
-    return m.by_row == 0 and m.drifting == 0
+    if m.by_row or m.rule == LIFE_EXPECTED:
+        return False
+    return m.drifting == 0 or m.w[stream_at(m, 0) + LAST_ROWS] == 0
 
 
 @inner
@@ -405,7 +407,7 @@ def lowest_group(words: Any, pool: int) -> int:
         if m.x[at + BASE] == score and m.w[at + TIE] == m.w[slot_at(m, head) + ARRIVED]:
             break
         set_leaf(m, at, head, score)
-        tournament.update(m, pool, leaf, 0.0)
+        tournament.update(m, pool, leaf, clock(m))
         leaf = tournament.winner(m, pool)
     return leaf
 

@@ -1,8 +1,9 @@
 """A kinetic tournament: the leaf with the lowest priority, while priorities drift with the clock.
 
-A leaf's priority is ``base + slope * max(clock, turn)``: constant (slope 0), falling towards expiry, or constant
-until `turn` and falling afterwards. Inner nodes name the winner (the lowest) below them and, where leaves drift,
-until when that stays true.
+A leaf's priority is its `base`, or where leaves drift ``base * (ends - clock)``: falling until it ends, nothing from
+then on, and constant until `turn` where that is later. Inner nodes name the winner (the lowest) below them and, where
+leaves drift, until when that stays true. The product is taken last, so that a leaf with a larger base or a later end
+never has the lower priority, however numbers are rounded.
 
     update   O(log n), and O(1) when the leaf neither was nor becomes a winner
     advance  visits only nodes whose winner may have changed since the last clock
@@ -19,8 +20,8 @@ import numpy as np
 from windrow.kernels.jit import inline, inner
 from windrow.kernels.layout import (
     BASE,
+    ENDS,
     FAIL,
-    SLOPE,
     TIE,
     TURN,
     WIN,
@@ -51,9 +52,19 @@ def winner(m: Memory, pool: int) -> int:
 @inline
 def priority(m: Memory, at: int, clock: float) -> float:
     """The priority of the leaf at a place, at a clock."""
-    if m.drifting == 0 or m.x[at + SLOPE] == 0.0:
+    if m.drifting == 0 or m.x[at + BASE] == np.inf:
         return m.x[at + BASE]
-    return m.x[at + BASE] + m.x[at + SLOPE] * max(clock, m.x[at + TURN])
+    return m.x[at + BASE] * max(m.x[at + ENDS] - max(clock, m.x[at + TURN]), 0.0)
+
+
+@inline
+def falls(m: Memory, at: int, clock: float) -> tuple[float, float]:
+    """How fast the priority of the leaf at a place falls at a clock, and until when it does so."""
+    if m.x[at + BASE] == np.inf or clock >= m.x[at + ENDS]:
+        return 0.0, np.inf
+    if m.x[at + TURN] > clock:
+        return 0.0, m.x[at + TURN]
+    return m.x[at + BASE], m.x[at + ENDS]
 
 
 @inline
@@ -63,23 +74,17 @@ def crossing(m: Memory, low: int, high: int, clock: float) -> float:
     Priorities are rounded. Until then they differ by more than rounding can do: which leaf wins at a clock never
     depends on when it was last looked at, so a tournament that is built anew has the same winner.
     """
-    until = np.inf
-    low_slope, high_slope = m.x[low + SLOPE], m.x[high + SLOPE]
-    if low_slope != 0.0 and m.x[low + TURN] > clock:
-        until = m.x[low + TURN]
-        low_slope = 0.0
-    if high_slope != 0.0 and m.x[high + TURN] > clock:
-        until = min(until, m.x[high + TURN])
-        high_slope = 0.0
-    gap = priority(m, high, clock) - priority(m, low, clock)
-    if high_slope == low_slope or gap == np.inf:
+    low_rate, low_until = falls(m, low, clock)
+    high_rate, high_until = falls(m, high, clock)
+    until = min(low_until, high_until)
+    p_low, p_high = priority(m, low, clock), priority(m, high, clock)
+    gap, doubt = p_high - p_low, ROUNDING * (p_high + p_low)
+    if high_rate == low_rate or gap == np.inf:
         return until
-    steep = -(low_slope + high_slope)
-    doubt = ROUNDING * (abs(m.x[low + BASE]) + abs(m.x[high + BASE]) + steep * abs(clock))
     if gap <= doubt:
         return clock
-    if high_slope < low_slope:
-        meet = clock + (gap - doubt) / (low_slope - high_slope + ROUNDING * steep)
+    if high_rate > low_rate:
+        meet = clock + (gap - doubt) / (high_rate - low_rate + ROUNDING * (high_rate + low_rate))
         until = min(until, meet - ROUNDING * abs(meet))
     return until
 
@@ -101,7 +106,7 @@ def settle(m: Memory, pool: int, node: int, clock: float) -> bool:
     m.w[at + WIN], m.x[at + BASE], m.w[at + TIE] = m.w[low + WIN], m.x[low + BASE], m.w[low + TIE]
     if not m.drifting:
         return changed
-    m.x[at + SLOPE], m.x[at + TURN] = m.x[low + SLOPE], m.x[low + TURN]
+    m.x[at + ENDS], m.x[at + TURN] = m.x[low + ENDS], m.x[low + TURN]
     until = crossing(m, low, high, clock)
     until = min(until, m.x[left + FAIL], m.x[right + FAIL])
     # a limit that is too early costs one more look, so only an earlier one has to be told upwards
@@ -189,7 +194,7 @@ def clear(m: Memory, at: int) -> None:
     m.x[at + BASE] = np.inf
     m.w[at + TIE] = 9223372036854775807
     if m.drifting:
-        m.x[at + SLOPE] = 0.0
+        m.x[at + ENDS] = -np.inf
         m.x[at + TURN] = -np.inf
 
 

@@ -10,7 +10,7 @@ SETTINGS = {
 
 
 def tune(session: Any) -> dict[str, str | None]:
-    """Set what makes joins faster on a Spark session, before queries are started; says what was set before, if anything.
+    """Set what makes joins faster on a Spark session, before queries are started, and say what was set before.
 
     Not done unasked, because settings hold for the whole session: other functions in Python get batches that only the
     number of rows limits, which is too much memory where rows of a hundred kilobytes pass through them.

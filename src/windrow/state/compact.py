@@ -181,7 +181,7 @@ def lines_of(plan: Plan) -> dict[str, int]:
     """The words of a leaf that are state, by name."""
     found = {}
     if plan.drifting and plan.counts_rows:
-        found["leaf.base"] = at.BASE
+        found["leaf.ends"] = at.ENDS
     if plan.rule == at.LIFE_EXPECTED:
         found["leaf.turn"] = at.TURN
     return found

@@ -245,14 +245,14 @@ class _Building:
     def _leaves(self, words: np.ndarray) -> None:
         size = self.first[-1] if self.plan.by_row else None
         kept = {name: self._get(name, size, np.float64) for name in lines_of(self.plan)}
-        base, turn = kept.get("leaf.base", _NOTHING), kept.get("leaf.turn", _NOTHING)
+        ends, turn = kept.get("leaf.ends", _NOTHING), kept.get("leaf.turn", _NOTHING)
         if self.plan.rule == at.GREEDY_DUAL:
             credit.build(words)
         if self.plan.by_row:
-            compact.write_row_leaves(words, base, turn)
+            compact.write_row_leaves(words, ends, turn)
         else:
             _check(len({len(column) for column in kept.values()}) <= 1, "leaf")
-            count = compact.write_key_leaves(words, base, turn)
+            count = compact.write_key_leaves(words, ends, turn)
             _check(all(len(column) == count for column in kept.values()), "leaf")
         compact.decide(words)
 
