@@ -62,7 +62,7 @@ from windrow.kernels.layout import (
     USED_ROWS,
 )
 from windrow.kernels.memory import Memory, memory_of
-from windrow.kernels.score import lose_head, lowest_group, root_at, stream_of, touch_group
+from windrow.kernels.score import group_leaf, lose_head, lowest_group, root_at, stream_of, touch_group, waits
 from windrow.kernels.tuner import trial_share
 
 LAG = 4
@@ -280,6 +280,10 @@ def pay_key(m: Memory, key: int, stream: int) -> None:
     record = key_at(m, 0, key)
     gained = m.x[freq_at(record, stream)] + 1.0
     m.x[freq_at(record, stream)] = gained
+    if not waits(m):
+        leaf = group_leaf(m, key, stream)
+        m.x[tournament.leaf_at(m, pool_of(m, stream), leaf) + BASE] += 1.0  # the same row stands for the key
+        tournament.update(m, pool_of(m, stream), leaf, 0.0)
     if files(m) and (gained - m.x[filed_at(m, record, stream)]) * LAG >= m.w[record + PER_STREAM * stream + COUNT]:
         file_key(m.w, key, stream)
 

@@ -129,6 +129,7 @@ DONE, GROW_SLOTS, GROW_KEYS, GROW_BLOCKS, PRUNE, FULL, PAUSE, DRAIN = range(8)
 # what is known of a row that was shed; why is SHED or SAMPLED
 G_STREAM, G_ROW, G_SEQ, G_CLOCK, G_WHY, GONE_SIZE = range(6)
 
+CACHED = 1 << 12  # places of a key table: with fewer, all of the state stays in the processor's cache by itself
 GROUP_LIMIT = 4096  # rows of one instant that arrive together, at most
 OUT_PAUSE = 1 << 20  # matches after which a driver comes back
 GROUPS = 32  # random groups of stored rows from which the interval of recall is estimated

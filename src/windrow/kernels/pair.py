@@ -26,6 +26,7 @@ from windrow.kernels.credit import mark, marks, pay_key, pay_marked, pay_one
 from windrow.kernels.directory import key_at
 from windrow.kernels.jit import entry, inline, inner
 from windrow.kernels.layout import (
+    CACHED,
     CLOCK,
     COUNT,
     CREDIT_GAIN,
@@ -63,7 +64,7 @@ from windrow.kernels.memory import Memory, bare_floats, bare_ints, memory_of, me
 from windrow.kernels.sample import sampling, tally
 from windrow.kernels.score import stream_of
 from windrow.kernels.tuner import next_trial, tunes
-from windrow.kernels.warm import CACHED, WARM_ROWS, warm
+from windrow.kernels.warm import WARM_ROWS, warm
 
 
 @inner

@@ -32,6 +32,7 @@ from windrow.kernels.layout import (
     AUTO,
     BASE,
     BRIEF,
+    CACHED,
     CHOICE,
     CLOCK,
     COST,
@@ -371,9 +372,10 @@ def waits(m: Memory) -> bool:
     """Whether a leaf may say less than it should until it wins: that of a group.
 
     What a key gains and what stands for it when its oldest row is gone only raise its priority. Not so where the time
-    for which a row will be held is an estimate, which may fall.
+    for which a row will be held is an estimate, which may fall. And not where the state lies in the cache: there it
+    costs no more to touch a leaf at once than to look later whether it should have been.
     """
-    if m.by_row or m.rule == LIFE_EXPECTED:
+    if m.by_row or m.rule == LIFE_EXPECTED or m.table_size <= CACHED:
         return False
     return m.drifting == 0 or m.w[stream_at(m, 0) + LAST_ROWS] == 0
 

@@ -34,7 +34,6 @@ from windrow.kernels.tournament import node_at
 
 WARM_ROWS = 32
 PATH = 5
-CACHED = 1 << 12  # places of a key table: with fewer, all of the state stays in the cache by itself
 
 
 @inline
