@@ -292,3 +292,18 @@ def test_trials_that_cannot_be_are_refused(place: int, number: int) -> None:
     whole[place] = number
     with pytest.raises(ValueError, match="trial"):
         chooser(engine).resume(whole, floats)
+
+
+def test_worth_that_falls_below_nothing_elects_nobody_who_is_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(choosing, "STEADY", 0)
+    monkeypatch.setattr(choosing, "FAR", 0.0)
+    monkeypatch.setattr(choosing, "SURELY", 0.1)
+    tables = popular(14)
+    worth = np.where(np.arange(STEPS) < STEPS // 3, 1.0, -1.0)
+    tables["a"] = tables["a"].append_column("v", pa.array(worth))
+    engine = wr.Engine(query(value=wr.Value({"a": "v"}, "sum")))
+    for start in range(0, STEPS, 50):
+        engine.push({name: table.slice(start, 50) for name, table in tables.items()})
+        assert all(forks[chooser(engine).choice] is not None for forks in chooser(engine).forks)
+        engine = wr.Engine.restore(engine.snapshot())
+    assert engine.metrics.shed > 0

@@ -19,19 +19,21 @@ def engine_with(matches: int) -> tuple[wr.Engine, pa.Table]:
     return engine, found
 
 
-@pytest.mark.parametrize("most_bytes", [1 << 27, 10_000 * 512])
-def test_many_bytes_go_in_small_blobs(most_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_after_many_bytes_blobs_are_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many tables bring them: Spark counts records, not bytes, before it hands a batch on."""
     engine, found = engine_with(200_000)
-    monkeypatch.setattr(operator, "MOST_BYTES", most_bytes)
-    results = list(operator._results(3, engine, [found]))
+    tables = [found.slice(k * 50_000, 50_000) for k in range(4)]
+    monkeypatch.setattr(operator, "MOST_BYTES", tables[0].nbytes + 1)
+    monkeypatch.setattr(operator, "BLOB_BYTES", 1024)
+    results = list(operator._results(3, engine, tables))
     blobs = [blob.as_py() for result in results for blob in result["matches"] if blob.is_valid]
-    assert (len(blobs) > 10_000) == (found.nbytes > most_bytes)
-    if found.nbytes > most_bytes:
-        assert max(map(len, blobs)) < 2 * 512 + 1024  # a message has a head of its own
+    assert len(blobs[0]) > 50_000 and len(blobs) > operator.MOST_BLOBS
+    assert max(map(len, blobs[1:])) < 2 * 1024 + 1024  # a message has a head of its own
     rows = pa.Table.from_batches([pa.ipc.read_record_batch(blob, found.schema) for blob in blobs])
     assert rows.equals(found)
     assert max(result.num_rows for result in results) <= operator.MOST_BLOBS
-    assert [text for result in results for text in result["metrics"].to_pylist() if text is not None][-1]
+    texts = [text for result in results for text in result["metrics"].to_pylist()]
+    assert [text is not None for text in texts] == [False] * len(blobs) + [True]
     assert {shard for result in results for shard in result["shard"].to_pylist()} == {3}
 
 

@@ -49,14 +49,15 @@ def test_changes_and_the_schedule(files: Path) -> None:
     )  # fmt: skip
     assert json.loads(found.stdout)["optimum_at_least"] == best.value == best.replay()
     held = pq.read_table("held.parquet").to_pylist()
-    for s, side in enumerate(("left", "right")):
+    for side in ("left", "right"):
         mine = [row["held_until"] for row in held if row["side"] == side]
-        assert mine == best.schedule(s, 300).tolist()
+        assert mine == best.schedule(side).tolist()
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
+        (("--memory", "20%"), "counts memory in rows"),
         (("--memory-at", "100"), "TIME=VALUE"),
         (("--memory-at", "100=5", "--memory-at", "2024-05-31=5"), "some times are numbers"),
         (("--memory-at", "100=many"), "TIME=VALUE"),

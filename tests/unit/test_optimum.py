@@ -171,8 +171,8 @@ def test_the_engine_follows_the_schedule_and_no_policy_beats_it(both: Any, windo
     tables = {"left": table(both[0]), "right": table(both[1])}
     memory = wr.Memory(2 * rows, split=True) if split else wr.Memory(rows)
     found = optimum(**tables, on="k", time="t", within=window, memory=memory)
-    for s, name in enumerate(tables):
-        column = pa.array(found.schedule(s, tables[name].num_rows))
+    for name in tables:
+        column = pa.array(found.schedule(name))
         tables[name] = tables[name].append_column("until", column)
     arguments = {"on": "k", "time": "t", "within": window, "memory": memory}
     assert wr.join(**tables, **arguments, policy=wr.policies.Given("until")).metrics.matched == found.value

@@ -19,6 +19,7 @@ from tests.unit.test_optimum import Rows, best, streams, table
 
 import windrow as wr
 from windrow.errors import InputError, SpecError, TimeError, UnknownColumn
+from windrow.lab.generators import zipf_pair
 from windrow.offline.schedule import fits
 
 NAMES = "abc"
@@ -143,6 +144,8 @@ def test_questions_that_cannot_be_asked() -> None:
     ask = {"on": "k", "time": "t", "within": 3, "memory": 1}
     with pytest.raises(UnknownColumn, match="lifetimes"):
         wr.optimum(one, one, **ask, lifetimes={"left": "lifes"})
+    with pytest.raises(TimeError, match=r"left\.life has -5: a lifetime cannot be negative"):
+        wr.optimum(pa.table({"t": [0], "k": [1], "life": [-5]}), one, **ask, lifetimes={"left": "life"})
     with pytest.raises(SpecError, match="no stream 'centre'"):
         wr.optimum(one, one, **ask, lifetimes={"centre": "life"})
     with pytest.raises(TimeError, match="int64"):
@@ -184,10 +187,8 @@ def test_a_value_that_is_no_number_and_a_schedule_of_no_stream_are_refused() -> 
     with pytest.raises(InputError, match="one finite number"):
         wr.optimum(ONE, ONE, **ASK, value=lambda pairs: ["much"] * pairs.num_rows)
     best = wr.optimum(ONE, ONE, **ASK)
-    with pytest.raises(SpecError, match="numbered from 0 to 1"):
-        best.schedule(2, 3)
-    with pytest.raises(SpecError, match="at least 3 rows, got 2"):
-        best.schedule(0, 2)
+    with pytest.raises(SpecError, match="no stream 'centre'; the streams are left, right"):
+        best.schedule("centre")
     with pytest.raises(SpecError, match="by stream"):
         wr.optimum(query_of(3, memory=1), [ONE, ONE, ONE])
 
@@ -233,3 +234,11 @@ def test_memory_that_moves_from_one_stream_to_the_other_is_replayed(both: Any, w
     ask = {**ASK, "within": 5, "memory": first, "memory_changes": [(when, then)]}
     found = wr.optimum(table(both[0]), table(both[1]), **ask)
     assert found.replay() == found.value
+
+
+def test_a_number_is_split_as_the_memory_before_it() -> None:
+    left, right = zipf_pair(rows=120, keys=10, seed=3)
+    ask = {"on": "k", "time": "t", "within": 20, "memory": wr.Memory(20, split=True)}
+    plain = wr.optimum(left, right, **ask, memory_changes=[(60, 8)])
+    assert plain.value == wr.optimum(left, right, **ask, memory_changes=[(60, wr.Memory(8, split=True))]).value
+    assert plain.replay() == plain.value < wr.optimum(left, right, **ask).value

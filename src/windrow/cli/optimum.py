@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from windrow.offline import Optimum
 
-Rows = Annotated[int, typer.Option("--memory", metavar="ROWS", help="Rows that may be held.", show_default=False)]
+Rows = Annotated[str, typer.Option("--memory", metavar="ROWS", help="Rows that may be held.", show_default=False)]
 Split = Annotated[bool, typer.Option("--split", help="Half of the memory for each stream, instead of one pool.")]
 _WARM_UP = "Matches within this time of the first row do not count."
 WarmUp = Annotated[str | None, typer.Option("--warm-up", metavar="DURATION", help=_WARM_UP, show_default=False)]
@@ -32,7 +32,7 @@ _WITHIN_AT = "Another window of both sides from a time on; may be given several 
 WithinAt = Annotated[
     list[str] | None, typer.Option("--within-at", metavar="TIME=WINDOW", help=_WITHIN_AT, show_default=False)
 ]
-_OUT = "Write the schedule: for every row of both sides, the time until which it is held."
+_OUT = "Write the schedule: for every row of both sides, until which instant it is held (different times, from 0)."
 Out = Annotated[Path | None, typer.Option("-o", "--out", metavar="FILE", help=_OUT, show_default=False)]
 
 
@@ -82,7 +82,8 @@ def optimum(
     paths = {"left": left, "right": right}
     inputs = open_inputs(paths, query, text or (), separator, utc, lambda line: errors.print(line, soft_wrap=True))
     start = perf_counter()
-    limit: Any = Memory(memory, split=True) if split else memory
+    limit: Any = Memory.of(int(memory) if memory.isdecimal() else memory)
+    limit = limit if not split else Memory.from_dict({**limit.to_dict(), "split": True})
     tables = {side: file.table() for side, file in inputs.items()}
     later = texts.changes(memory_at or (), "--memory-at", int)
     windows = texts.changes(within_at or (), "--within-at", str)
@@ -115,10 +116,10 @@ def _schedule(found: Optimum, tables: Mapping[str, pa.Table]) -> pa.Table:
     import pyarrow as pa
 
     parts = []
-    for s, (side, table) in enumerate(tables.items()):
+    for side, table in tables.items():
         rows = table.num_rows
         names = pa.array([side]).take(pa.array(np.zeros(rows, np.int64)))
-        parts.append(pa.table({"side": names, "row": np.arange(rows), "held_until": found.schedule(s, rows)}))
+        parts.append(pa.table({"side": names, "row": np.arange(rows), "held_until": found.schedule(side)}))
     return pa.concat_tables(parts)
 
 

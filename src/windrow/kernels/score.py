@@ -8,9 +8,11 @@
     AUTO           p                     p: as the present choice counts arrivals, see estimate.py
 
 Where every stream shares one key and no output value is given, all rows of a stream with one key have one p: the
-leaf is (key, stream) and its oldest row stands for it; with credits, the one that has least. Otherwise each row is a
-leaf of its own; its p is taken when it arrives and looked at again when it is about to be shed. RAND, FIFO and AGE need
-no priorities.
+leaf is (key, stream) and its oldest row stands for it; with credits, the one that has least. Such a leaf may wait: it
+then says no more than it should, base, end and tie, and is brought up to date when it wins (`waits`).
+
+Otherwise each row is a leaf of its own; its p is taken when it arrives and looked at again when it is about to be shed.
+RAND, FIFO and AGE need no priorities.
 
 Of several joins, p is the sum of a row's chances in each that it can match in. They are all counted in arrivals, so
 that they compare: how many rows have come that it would have met.

@@ -29,7 +29,7 @@ from windrow.kernels.layout import (
     TIME,
 )
 from windrow.kernels.memory import Memory, fetch
-from windrow.kernels.score import group_leaf, ranked
+from windrow.kernels.score import group_leaf, ranked, waits
 from windrow.kernels.tournament import node_at
 
 WARM_ROWS = 32
@@ -61,7 +61,7 @@ def warm_keys(m: Memory, r: Any, start: int, end: int) -> None:
             record = m.keys_at + (word & KEY_MASK) * m.key_words
             fetch(m, record)
             fetch(m, record + PER_STREAM + TAIL)
-            if ranked(m) and not m.by_row:
+            if ranked(m) and not m.by_row and not waits(m):
                 warm_path(m, word & KEY_MASK, 1 - r[k * words + R_STREAM])
     for k in range(start, end):
         word = r[k * words + R_SLOT]

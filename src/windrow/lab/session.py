@@ -15,7 +15,6 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from windrow.errors import MissingDependency, WindrowError
-from windrow.spark.tune import SETTINGS
 
 JAVA = 17  # the oldest version that Spark 4 runs on
 
@@ -74,7 +73,7 @@ def local_session(shards: int) -> Iterator[Any]:
     with TemporaryDirectory(prefix="windrow-") as folder:
         log = Path(folder, "spark.log")
         with _errors_to(log):
-            session = _started(builder.config(map={**settings, **SETTINGS}), log)
+            session = _started(builder.config(map=settings), log)
         try:
             yield session
         finally:

@@ -22,7 +22,8 @@ from windrow.offline.graph import chains_of_keys, network
 from windrow.offline.instance import Instance
 from windrow.offline.schedule import gain_of
 
-FINE_STEPS = 50  # steps in which the prices of one reach of rows are told apart
+FINE_STEPS = (50, 200)  # in which the prices of one reach of rows are told apart: the second where the bracket is WIDE
+WIDE = 0.01
 BLOCK_REACHES, MARGIN_REACHES = 4, 2  # how long a block is, and what it sees beyond its ends
 
 
@@ -141,19 +142,19 @@ def block_prices(job: tuple[Instance, int, int, int, int]) -> np.ndarray:
     return exact_prices(block, pool, factor)[start:end]
 
 
-def blocks_of(instance: Instance, pool: int) -> Iterator[tuple[Instance, int, int, int, int]]:
+def blocks_of(instance: Instance, pool: int, steps: int) -> Iterator[tuple[Instance, int, int, int, int]]:
     """Blocks that follow each other, each with what lies around it."""
     reach = reach_of(instance)
     core, margin = BLOCK_REACHES * reach, MARGIN_REACHES * reach
     for start in range(0, max(instance.gaps, 1), core):
         end = min(start + core, instance.gaps)
         low, high = max(start - margin, 0), min(end + margin, len(instance.ticks))
-        yield cut_out(instance, low, high), pool, start - low, end - low, max(1, reach // FINE_STEPS)
+        yield cut_out(instance, low, high), pool, start - low, end - low, max(1, reach // steps)
 
 
-def prices_of(instance: Instance, pool: int, processes: int) -> np.ndarray:
+def prices_of(instance: Instance, pool: int, steps: int, processes: int) -> np.ndarray:
     """Prices for all gaps, block by block: what lies more than a window away hardly matters."""
-    jobs = list(blocks_of(instance, pool))
+    jobs = list(blocks_of(instance, pool, steps))
     if len(jobs) == 1 or processes == 1:
         return np.concatenate([block_prices(job) for job in jobs])
     with ProcessPoolExecutor(processes, mp_context=get_context("fork")) as executor:
@@ -162,11 +163,22 @@ def prices_of(instance: Instance, pool: int, processes: int) -> np.ndarray:
 
 def bracket(instance: Instance, processes: int = 2) -> tuple[float, float, np.ndarray]:
     """(bound, gain, until) of an instance whose rows of one key are alike."""
+    bound, gain, until = _bracketed(instance, FINE_STEPS[0], processes)
+    if bound - gain > WIDE * bound and reach_of(instance) >= 2 * FINE_STEPS[0]:  # or all steps are told apart already
+        lower, more, other = _bracketed(instance, FINE_STEPS[1], processes)
+        bound = min(bound, lower)  # finer prices prove more, but do not always lead to more
+        if more > gain:
+            gain, until = more, other
+    return bound, gain, until
+
+
+def _bracketed(instance: Instance, steps: int, processes: int) -> tuple[float, float, np.ndarray]:
+    """The same at prices that are told apart in so many steps of a reach."""
     until = instance.instant.copy()
     bound = instance.at_once
     for pool in range(instance.places.shape[0]):
         side = side_of(instance, pool)
-        priced = Priced(side, prices_of(instance, pool, processes))
+        priced = Priced(side, prices_of(instance, pool, steps, processes))
         bound += priced.bound()
         until[side.rows] = priced.schedule()
     return bound, gain_of(instance, until), until

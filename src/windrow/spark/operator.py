@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from windrow.engine import Engine
 from windrow.engine.intake import plain_schema
@@ -29,8 +28,8 @@ RESULT = "shard int, metrics string, matches binary"
 STATE = "identity string, pushes long, snapshot binary"
 ORDER = ("stream", "source", "number")
 BLOB_ROWS = 1 << 18
-MOST_BYTES = 1 << 27  # of matches in blobs of so many rows
-SPARK_RECORDS = 10_000  # in a batch, as Spark has it unless told otherwise
+MOST_BYTES = 1 << 25  # of matches in blobs of so many rows; after them
+BLOB_BYTES = 1 << 14  # for a blob, about
 MOST_BLOBS = 1_000
 LARGEST_STATE = 2**31 - 2**20  # what one value of Spark's state can hold
 
@@ -67,13 +66,14 @@ class Operator:
 
     def batch(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """All rows of the shards of one partition (`mapInArrow`)."""
-        held = [batch.select(["shard", *ORDER, "rows"]) for batch in batches]
-        if not held:
-            return
-        packed = pa.Table.from_batches(held)
-        for shard in sorted(pc.unique(packed["shard"]).to_pylist()):
-            mine = packed.filter(pc.equal(packed["shard"], shard))
-            tables = self._tables([mine[name].to_numpy() for name in ORDER], (b.as_buffer() for b in mine["rows"]))
+        packed: dict[int, list[tuple[Any, ...]]] = {}
+        for batch in batches:
+            numbers = (batch[name].to_pylist() for name in ("shard", *ORDER))
+            for shard, *where, blob in zip(*numbers, batch["rows"], strict=True):
+                packed.setdefault(shard, []).append((*where, blob.as_buffer()))
+        for shard in sorted(packed):
+            *where, blobs = zip(*packed.pop(shard), strict=True)
+            tables = self._tables([np.array(numbers) for numbers in where], blobs)
             query = _in_time_order(self.job.shard_query(labels(self.job.shards).index(shard)))
             engine = engine_for(query, tables, self.job.recall)
             yield from _results(shard, engine, run(engine, tables))
@@ -117,23 +117,19 @@ _OTHER_JOB = (
 
 
 def _results(shard: int, engine: Engine, found: Iterable[pa.Table]) -> Iterator[pa.RecordBatch]:
-    """Matches as blobs, then the counters, in batches that Spark can take."""
+    """Matches as blobs, then the counters.
+
+    Spark puts what comes back from Python together to batches of 10,000 records, whatever their size, and holds each in
+    memory beside its heap, of which it has little. So blobs are large only as long as matches are few.
+    """
+    sent = 0
     for table in found:
-        batches = [b for b in table.combine_chunks().to_batches(_blob_rows(table)) if b.num_rows]
+        sent += table.nbytes
+        rows = BLOB_ROWS if sent <= MOST_BYTES else max(1, table.num_rows * BLOB_BYTES // table.nbytes)
+        batches = [b for b in table.combine_chunks().to_batches(rows) if b.num_rows]
         for start in range(0, len(batches), MOST_BLOBS):
             yield _result(shard, [b.serialize().to_pybytes() for b in batches[start : start + MOST_BLOBS]])
     yield _result(shard, [None], json.dumps(engine.metrics.to_dict()))
-
-
-def _blob_rows(table: pa.Table) -> int:
-    """Rows of a blob: many, but few where there are many bytes.
-
-    Spark puts what comes back from Python together to batches of 10,000 records, however large, and holds each in
-    memory beside its heap, of which it has little.
-    """
-    if table.nbytes <= MOST_BYTES:
-        return BLOB_ROWS
-    return max(1, table.num_rows * (MOST_BYTES // SPARK_RECORDS) // table.nbytes)
 
 
 def _result(shard: int, blobs: Sequence[bytes | None], metrics: str | None = None) -> pa.RecordBatch:

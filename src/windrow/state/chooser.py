@@ -7,8 +7,8 @@ all streams best (docs/decisions/0017).
 Once memory is full, and every so often, each choice is tried for a while: a fork of the shard that follows it takes the
 same rows and counts its matches, and the shard goes by whichever has matched most lately. Of a large shard, samples of
 keys are forked instead, in memory to scale, and a choice must be ahead by two standard errors over them: one popular
-key proves nothing. Trials lie further apart the longer nothing changes, and begin at once when the rate of matches
-moves. Everything happens at numbers of arrivals, which do not depend on batches.
+key proves nothing. Trials lie further apart the longer nothing changes, and leave early what is far behind; they begin
+at once when the rate of matches moves. Everything happens at numbers of arrivals, which do not depend on batches.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ FIRST_LOOK = 64  # arrivals
 LOOKS = 16  # in a window
 TRIAL_WINDOWS = 8  # a trial ends when nothing has changed for so long
 LONGEST_REST, LONGER = 128, 4  # windows; each rest is so many times the one before
-STEADY = 16  # windows: after rests that long, choices are no longer tried that after a window are surely behind,
-FAR, SURELY = 0.02, 4.0  # by this part and so many standard errors
-NEWS_WINDOWS, NEWS = 1, 1.5  # a rate of matches over so many windows that is so many times another
+STEADY = 16  # windows: a trial before a rest that long leaves choices that are surely far behind after a window
+FAR, SURELY = 0.02, 4.0  # behind by this part, and by so many standard errors
+NEWS = 1.5  # a rate of matches over a window that is so many times another
 FORGET = 4  # windows: the half-life of what was counted, at least
 REMEMBER = 0.25  # and this part of all arrivals
 MARGIN = 0.005  # a choice must have gained so much more than the present one, or its root if that is more
@@ -117,6 +117,10 @@ class Chooser:
         if self._arrivals >= self.next:
             self._look()
 
+    def tried(self) -> Iterator[Shard]:
+        """All forks that run now."""
+        return (fork for forks in self.forks for fork in forks if fork is not None)
+
     def _samples(self) -> list[tuple[float, float]]:
         """The samples of keys that are tried: from one share to another."""
         if self.share == 1.0:
@@ -141,7 +145,7 @@ class Chooser:
         elif self._arrivals >= self.end or self._has_moved():
             self._begin()
         else:
-            self.next = min(self.end, self._arrivals + NEWS_WINDOWS * self.window)
+            self.next = min(self.end, self._arrivals + self.window)
 
     # -- trials ----------------------------------------------------------------------------------------------------
 
@@ -218,21 +222,28 @@ class Chooser:
         self.end = self._arrivals + self.rest * self.window
         self.rest = min(LONGER * self.rest, LONGEST_REST)
         self.rate, self.gained = 0.0, gain(self.shard)
-        self.next = min(self.end, self._arrivals + NEWS_WINDOWS * self.window)
+        self.next = min(self.end, self._arrivals + self.window)
 
     def _gains(self, total: np.ndarray) -> np.ndarray:
         """What each choice has gained since the last look; one that is no longer tried as much as the present one, in
         proportion to what both had gained before, so that it stays as far behind as it was."""
-        gains = total - self.counted
-        gone = np.array([fork is None for fork in self.forks[0]])
+        gains, gone = total - self.counted, self._gone()
         if gone.any():
             now = gains[:, self.choice].sum() / max(self.scores[:, self.choice].sum(), 1.0)
             gains[:, gone] = self.scores[:, gone] * now
         return gains
 
+    def _gone(self) -> np.ndarray:
+        """Which choices are no longer tried."""
+        return np.array([fork is None for fork in self.forks[0]])
+
     def _narrow(self) -> None:
-        """Try those no longer that are surely far behind the present choice, once a window has been counted."""
-        if self.rest < STEADY or self.end - self._arrivals > (TRIAL_WINDOWS - 1) * self.window:
+        """Try those no longer that are surely far behind the present choice, once a window has been counted.
+
+        Not where matches have values, of which a few may weigh as much as all others, or less than nothing.
+        """
+        begun = self.end - TRIAL_WINDOWS * self.window
+        if self.rest < STEADY or self._arrivals < begun + self.window or self.shard.plan.value:
             return
         behind = self.scores[:, self.choice, None] - self.scores
         now, total = self.scores[:, self.choice].sum(), behind.sum(axis=0)
@@ -249,7 +260,8 @@ class Chooser:
     def _best(self) -> int:
         """The choice that has gained most, if it is surely ahead of the present one; or that."""
         total = self.scores.sum(axis=0)
-        best, now = int(total.argmax()), max(float(total[self.choice]), 0.0)
+        best = int(np.where(self._gone(), -np.inf, total).argmax())
+        now = max(float(total[self.choice]), 0.0)
         ahead = self.scores[:, best] - self.scores[:, self.choice]
         if ahead.sum() <= max(np.sqrt(now), MARGIN * now):
             return self.choice

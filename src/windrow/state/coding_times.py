@@ -105,7 +105,10 @@ def lengths(column: Any, domain: TimeDomain, where: str) -> NDArray[np.int64]:
     units, valid = cols.int64s(found), cols.validity(found)
     if domain.unit != "steps":
         units = -(-units // NANOSECONDS[domain.unit])
-    return units if valid is None else np.where(valid, units, HIGH)
+    units = units if valid is None else np.where(valid, units, HIGH)
+    if (units < 0).any():
+        raise TimeError(f"{where} has {int(units.min())}: a lifetime cannot be negative")
+    return units
 
 
 def moment(window: Window, domain: TimeDomain, where: str = "landmark") -> int:

@@ -169,7 +169,7 @@ def _trial(shard: Shard) -> dict[str, np.ndarray]:
     found = {"trial.whole": whole, "trial.floats": floats}
     for g, forks in enumerate(shard.chooser.forks):
         tried = {k: fork for k, fork in enumerate(forks) if fork is not None}
-        plan = tried[shard.chooser.choice].plan
+        plan = next(iter(tried.values())).plan
         found[f"trial.caps{g}"] = np.array([plan.cap_rows, plan.cap_bytes], np.int64).ravel()
         for k, fork in tried.items():
             columns = saved(fork, [frozenset[str]()] * shard.plan.streams).columns

@@ -78,11 +78,11 @@ class _Building:
         """The forks of one sample of keys, one for each choice that is tried."""
         plan = self.plan.with_caps(*np.split(self._get(f"trial.caps{sample}", 2 * self.plan.pools), 2))
         found: list[Shard | None] = []
+        no_windows = [dict[str, np.ndarray]()] * self.plan.streams
         for k in range(len(CHOICES)):
             start = f"fork{sample}-{k}."
             mine = {n.removeprefix(start): column for n, column in self.columns.items() if n.startswith(start)}
-            none = [dict[str, np.ndarray]()] * self.plan.streams
-            found.append(restored(plan, False, mine, none) if mine else None)
+            found.append(restored(plan, False, mine, no_windows) if mine else None)
         return found
 
     def _get(self, name: str, size: int | None = None, kind: type = np.int64) -> np.ndarray:

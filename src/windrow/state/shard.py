@@ -112,8 +112,9 @@ class Shard:
 
     def raise_watermark(self, mark: int) -> None:
         """Let no row before a time be waited for any longer: what could only match such rows expires."""
-        for shard in (self, *(f for forks in (self.chooser.forks if self.chooser else ()) for f in forks if f)):
-            upkeep.raise_watermark(shard.words, mark)
+        upkeep.raise_watermark(self.words, mark)
+        for fork in self.chooser.tried() if self.chooser is not None else ():
+            upkeep.raise_watermark(fork.words, mark)
 
     def grow(self, capacity: Capacity, oracle_rows: int | None = None) -> None:
         """Move into a block of another capacity; no part gets smaller."""

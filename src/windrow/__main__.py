@@ -1,0 +1,5 @@
+"""`python -m windrow`: the same as the program `windrow`."""
+
+from windrow.cli import main
+
+main()
