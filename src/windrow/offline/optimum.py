@@ -45,7 +45,7 @@ class Optimum:
         return (self.bound - self.value) / self.bound if self.bound > 0 else 0.0
 
     def __repr__(self) -> str:
-        return f"Optimum(value={self.value:,g}, bound={self.bound:,g}, exact={self.exact:,g})"
+        return f"Optimum(value={self.value:,.10g}, bound={self.bound:,.10g}, exact={self.exact:,.10g})"
 
     def schedule(self, stream: str) -> np.ndarray:
         """For each row of a stream's table, the number of the instant until which it is held.
