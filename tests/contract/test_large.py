@@ -12,7 +12,7 @@ from windrow.kernels import layout as at
 from windrow.policies import GreedyDual, Life, Prob
 from windrow.statistics import Decayed
 
-PUSHES, ROWS, KEYS = 12, 1_500, 6_000
+PUSHES, ROWS, KEYS = 8, 1_500, 6_000
 POLICIES = {
     "prob": Prob(),
     "decayed": Prob(Decayed(half_life=700)),
