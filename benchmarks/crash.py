@@ -115,6 +115,13 @@ def noted(out: Path, log: str) -> int:
     return sum(name.isdigit() for name in os.listdir(folder)) if folder.exists() else 0
 
 
+def batch_seconds(out: Path) -> float:
+    """How long a micro-batch took, from commit to commit: without starting Spark, or compiling."""
+    folder = out / "checkpoint" / "commits"
+    times = sorted(file.stat().st_mtime for file in folder.iterdir() if file.name.isdigit())
+    return (times[-1] - times[0]) / (len(times) - 1)
+
+
 def kill_at(driver: subprocess.Popen[bytes], out: Path, batch: int, more: float) -> dict[str, Any]:
     """Kill a driver a little after a number of micro-batches has been committed, in a batch; says where it was."""
     wait_until(lambda: noted(out, "commits") >= batch, driver, out)
@@ -126,13 +133,14 @@ def kill_at(driver: subprocess.Popen[bytes], out: Path, batch: int, more: float)
 
 
 def wait_until(there: Callable[[], bool], driver: subprocess.Popen[bytes], out: Path) -> None:
+    """Look again and again until something is there; the driver must not end before."""
     while not there():
         if driver.poll() is not None:
             sys.exit(f"the driver ended before it was killed:\n{(out / 'driver.log').read_text()[-4000:]}")
         time.sleep(0.005)
 
 
-def disturbed(streams: Path, out: Path, args: argparse.Namespace, batch_seconds: float) -> list[dict[str, Any]]:
+def disturbed(streams: Path, out: Path, args: argparse.Namespace, longest: float) -> list[dict[str, Any]]:
     """Kill the driver at random moments, each in its own part of the streams, then let it come to the end."""
     chance = random.Random(args.seed)
     kills = []
@@ -140,7 +148,7 @@ def disturbed(streams: Path, out: Path, args: argparse.Namespace, batch_seconds:
         note(f"  kill {k + 1}/{args.kills}")
         low, high = (1 + (args.files - 2) * j // args.kills for j in (k, k + 1))
         driver = started(streams, out, args.rows)
-        kills.append(kill_at(driver, out, chance.randrange(low, high), chance.random() * batch_seconds))
+        kills.append(kill_at(driver, out, chance.randrange(low, high), chance.random() * longest))
     note("  to the end")
     finished(started(streams, out, args.rows), out)
     return kills
@@ -212,7 +220,7 @@ def main() -> None:
         begun = wall()
         finished(started(root / "streams", alone, args.rows), alone)
         seconds = wall() - begun
-        kills = disturbed(root / "streams", killed, args, seconds / args.files)
+        kills = disturbed(root / "streams", killed, args, batch_seconds(alone))
         figures = {"rows": 2 * args.files * args.rows, "batches": noted(alone, "commits"), **compared(alone, killed)}
         figures |= {"seconds_alone": seconds, "seconds_killed": wall() - begun - seconds}
     finally:

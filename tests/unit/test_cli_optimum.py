@@ -58,6 +58,7 @@ def test_changes_and_the_schedule(files: Path) -> None:
     ("words", "message"),
     [
         (("--memory", "20%"), "counts memory in rows"),
+        (("--memory", "20%", "--split"), "counts memory in rows"),
         (("--memory-at", "100"), "TIME=VALUE"),
         (("--memory-at", "100=5", "--memory-at", "2024-05-31=5"), "some times are numbers"),
         (("--memory-at", "100=many"), "TIME=VALUE"),
@@ -71,3 +72,12 @@ def test_refusals(files: Path, words: tuple[str, ...], message: str) -> None:
     assert found.exit_code != 0
     assert message in found.output
     assert "Traceback" not in found.output
+
+
+def test_no_memory_at_all_and_a_split_one_that_changes(files: Path) -> None:
+    asked = {"on": "k", "time": "t", "within": 30}
+    found = json.loads(ask("--memory", "0", "--json").stdout)["optimum_at_least"]
+    assert found == wr.optimum(LEFT, RIGHT, **asked, memory=0).value
+    found = json.loads(ask("--split", "--memory-at", "100=8", "--json").stdout)["optimum_at_least"]
+    split = wr.optimum(LEFT, RIGHT, **asked, memory=wr.Memory(20, split=True), memory_changes=[(100, 8)])
+    assert found == split.value < wr.optimum(LEFT, RIGHT, **asked, memory=20, memory_changes=[(100, 8)]).value

@@ -82,8 +82,8 @@ def optimum(
     paths = {"left": left, "right": right}
     inputs = open_inputs(paths, query, text or (), separator, utc, lambda line: errors.print(line, soft_wrap=True))
     start = perf_counter()
-    limit: Any = Memory.of(int(memory) if memory.isdecimal() else memory)
-    limit = limit if not split else Memory.from_dict({**limit.to_dict(), "split": True})
+    limit: Any = int(memory) if memory.isdecimal() else memory  # what is no number is refused with the question
+    limit = Memory(limit, split=True) if split and isinstance(limit, int) else limit
     tables = {side: file.table() for side, file in inputs.items()}
     later = texts.changes(memory_at or (), "--memory-at", int)
     windows = texts.changes(within_at or (), "--within-at", str)
@@ -91,7 +91,7 @@ def optimum(
         query,
         tables,
         limit,
-        [(when, Memory(rows, split=True) if split else rows) for when, rows in later],
+        later,
         {"left": windows, "right": windows},
         warm_up=warm_up or 0,
     )

@@ -9,7 +9,7 @@ import numpy as np
 
 from windrow.engine.bind import Binding
 from windrow.errors import SpecError, alternatives
-from windrow.spec import Window
+from windrow.spec import Memory, Window
 from windrow.state.coding import moment
 
 Changes = Sequence[tuple[Any, Any]]
@@ -35,6 +35,15 @@ def starts(changes: Changes, binding: Binding, ticks: np.ndarray, what: str) -> 
         before = when
         found[int(np.searchsorted(ticks, when))] = change[1]
     return list(found.items())
+
+
+def memory_starts(changes: Changes, first: Any, binding: Binding, ticks: np.ndarray) -> list[tuple[int, Any]]:
+    """The changes of memory; a number of rows is divided as the first memory is."""
+    split = first.split if isinstance(first, Memory) else None
+    return [
+        (start, Memory(limit, split=split) if split is not None and type(limit) is int and limit > 0 else limit)
+        for start, limit in starts(changes, binding, ticks, "memory_changes")
+    ]
 
 
 def window_starts(

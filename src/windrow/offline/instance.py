@@ -19,7 +19,7 @@ from windrow.engine.intake import as_table, plain_schema
 from windrow.engine.prepare import Rows, rows_of, tables
 from windrow.errors import MemoryTooSmall, SpecError, UnknownColumn
 from windrow.kernels import layout as at
-from windrow.offline.changes import Changes, starts, window_starts
+from windrow.offline.changes import Changes, memory_starts, window_starts
 from windrow.offline.matches import Events, events_of, matches_of, worth_of
 from windrow.spec import Memory, Query
 from windrow.spec.durations import parse_duration
@@ -194,7 +194,7 @@ def _places(question: Question, binding: Binding, ticks: np.ndarray) -> tuple[np
     """[pool, gap]: places, and the pool of each stream."""
     gaps = max(len(ticks) - 1, 0)
     names = binding.query.names
-    steps = [(0, question.memory), *starts(question.memory_changes, binding, ticks, "memory_changes")]
+    steps = [(0, question.memory), *memory_starts(question.memory_changes, question.memory, binding, ticks)]
     found: np.ndarray | None = None
     for start, limit in steps:
         memory = Memory.of(limit) if not isinstance(limit, int) or limit > 0 else limit

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -18,7 +18,7 @@ from windrow.offline.many import bounded
 from windrow.offline.replay import replay
 from windrow.offline.schedule import fits, gain_of, until_of_keys, until_of_rows
 from windrow.record import one_of
-from windrow.spec import DurationLike, Memory, Query, WindowLike, pair_query
+from windrow.spec import DurationLike, Query, WindowLike, pair_query
 
 MANY_ROWS = 20_000  # of both streams: above that, where the exact solution may take minutes, the bracket is given
 FINEST = 1e-6  # of the largest gain: where gains are no whole numbers, they are counted in such units
@@ -130,17 +130,8 @@ def optimum(
         query = pair_query(on, time, within, where=where, value=None if called else value)
         sides = {"left": left, "right": right}
     memory = query.memory if memory is None else memory
-    if isinstance(memory, Memory) and memory.split is not None and isinstance(memory_changes, Sequence):
-        memory_changes = [_split_alike(change, memory) for change in memory_changes]
     question = Question(query, sides, memory, memory_changes, window_changes, lifetimes, warm_up, called)
     return optimum_of(question, method)
-
-
-def _split_alike(change: Any, memory: Memory) -> Any:
-    """A change of memory to a number of rows, divided as another memory is."""
-    if isinstance(change, tuple) and len(change) == 2 and type(change[1]) is int and change[1] > 0:
-        return change[0], Memory(change[1], split=memory.split)
-    return change
 
 
 def optimum_of(question: Question, method: Literal["auto", "exact", "bracket"] = "auto") -> Optimum:

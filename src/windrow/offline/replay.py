@@ -11,7 +11,7 @@ import pyarrow as pa
 from windrow.engine import Engine
 from windrow.errors import SpecError
 from windrow.feed import feed
-from windrow.offline.changes import starts, window_starts
+from windrow.offline.changes import memory_starts, window_starts
 from windrow.offline.instance import Instance, Question, Whole, places_of, whole_of
 from windrow.offline.matches import unused, worth_of
 from windrow.policies import Given
@@ -68,7 +68,7 @@ def _steps(question: Question, binding: Any, instance: Instance) -> Iterator[tup
     """
     changes: list[tuple[int, Change]] = []
     names, before = question.query.names, Memory.of(question.memory)
-    for start, limit in starts(question.memory_changes, binding, instance.ticks, "memory_changes"):
+    for start, limit in memory_starts(question.memory_changes, question.memory, binding, instance.ticks):
         memory = Memory.of(limit)
         rows, larger = places_of(memory, names), np.maximum(places_of(memory, names), places_of(before, names))
         if larger.tolist() == rows:
