@@ -13,7 +13,7 @@ Rows of one group meet each other because each is admitted before the next is pr
 from typing import Any
 
 from windrow.kernels import age, tournament
-from windrow.kernels.chains import key_of, link_at, slot_at, stream_at, take_slot
+from windrow.kernels.chains import key_of, link_at, set_aside, slot_at, stream_at, take_slot
 from windrow.kernels.credit import first_credit
 from windrow.kernels.directory import key_at
 from windrow.kernels.estimate import fade, hist_learn, learn_key, learns, pools
@@ -49,6 +49,7 @@ from windrow.kernels.layout import (
     HIST_SIZE,
     HISTS_AT,
     IDLE_LIMIT,
+    KEEP_GONE,
     KEY,
     KEY_BYTES,
     KEY_IDLE,
@@ -94,14 +95,18 @@ from windrow.kernels.ordered import used_at
 from windrow.kernels.retain import (
     admit,
     any_over,
+    count_departure,
     drop,
     ending,
     expire,
     expire_all,
+    hold_key,
     let_go,
+    meet_key,
     move_clock,
     move_watermark,
     open_key,
+    pass_key,
     shed,
     turn_away,
     unused,
@@ -110,7 +115,7 @@ from windrow.kernels.sampler import sampled_out
 from windrow.kernels.score import (
     clock,
     cut,
-    expiry,
+    expiry_of,
     group_score,
     lowest_group,
     ranked,
@@ -213,17 +218,24 @@ def count_row(m: Memory, stream: int) -> None:
 @inline
 def fill(m: Memory, r: Any, rx: Any, at: int) -> int:
     """A slot with the data of the arriving row at a place, its keys opened, not yet a resident."""
-    slot, stream = take_slot(m), r[at + R_STREAM]
-    record = slot_at(m, slot)
-    m.w[record + TIME] = r[at + R_TIME]
-    m.w[record + ARRIVED] = m.w[SEQ]
-    m.w[record + ROW] = r[at + R_ROW]
-    m.w[record + COST] = (r[at + R_COST] << STREAM_BITS) | stream
     m.w[SEQ] += 1
+    slot, stream = copy_row(m, r, rx, at), r[at + R_STREAM]
     for link in range(m.links):
         d = m.w[m.classes_at + stream * m.links + link]
         if d >= 0:
             m.w[link_at(m, slot, link) + KEY] = open_key(m, d, r[at + R_CODES + link])
+    return slot
+
+
+@inline
+def copy_row(m: Memory, r: Any, rx: Any, at: int) -> int:
+    """A slot with the data of the arriving row at a place, the last that was counted, without its keys."""
+    slot, stream = take_slot(m), r[at + R_STREAM]
+    record = slot_at(m, slot)
+    m.w[record + TIME] = r[at + R_TIME]
+    m.w[record + ARRIVED] = m.w[SEQ] - 1
+    m.w[record + ROW] = r[at + R_ROW]
+    m.w[record + COST] = (r[at + R_COST] << STREAM_BITS) | stream
     for column in range(m.vals):
         m.w[record + m.vals_off + column] = r[at + R_CODES + m.links + column]
     if m.rank_off > 0:
@@ -236,10 +248,10 @@ def fill(m: Memory, r: Any, rx: Any, at: int) -> int:
 
 
 @inline
-def too_large(m: Memory, slot: int) -> bool:
-    """Whether a row would not fit its pool even alone."""
-    pool = m.pools_at + m.w[stream_at(m, stream_of(m, slot)) + POOL] * POOL_SIZE
-    cost = (m.w[slot_at(m, slot) + COST] >> STREAM_BITS) + m.links * m.w[KEY_BYTES]
+def too_large(m: Memory, r: Any, at: int) -> bool:
+    """Whether the row at a place would not fit its pool even alone."""
+    pool = m.pools_at + m.w[stream_at(m, r[at + R_STREAM]) + POOL] * POOL_SIZE
+    cost = r[at + R_COST] + m.links * m.w[KEY_BYTES]
     return cost > m.w[pool + CAP_BYTES] or m.w[pool + CAP_ROWS] < 1
 
 
@@ -249,19 +261,30 @@ def learn(m: Memory, r: Any, rx: Any, at: int, slot: int) -> None:
     if not learns(m):
         return
     stream = r[at + R_STREAM]
-    gain = rx[at + R_GAIN] if m.valued else 1.0
     for link in range(m.links):
         d = m.w[m.classes_at + stream * m.links + link]
         if d < 0 or (m.several and not matches_in(m, slot, join_of_link(m, stream, link))):
             continue
-        key = key_of(m, slot, link)
-        learn_key(m, d, key, stream, r[at + R_CODES + link], gain)
-        if ranked(m) and not m.by_row and not waits(m):
-            for other in range(m.streams):
-                if other != stream or pools(m):
-                    touch_group(m.w, key, other)
+        learn_link(m, r, rx, at, d, link, key_of(m, slot, link))
     if m.hists > 0:
-        learn_numbers(m.w, r, rx, at, gain)
+        learn_numbers(m.w, r, rx, at, rx[at + R_GAIN] if m.valued else 1.0)
+    learn_end(m)
+
+
+@inline
+def learn_link(m: Memory, r: Any, rx: Any, at: int, d: int, link: int, key: int) -> None:
+    """Let the statistics see one key of the arriving row at a place; groups that rest on it follow."""
+    stream = r[at + R_STREAM]
+    learn_key(m, d, key, stream, r[at + R_CODES + link], rx[at + R_GAIN] if m.valued else 1.0)
+    if ranked(m) and not m.by_row and not waits(m):
+        for other in range(m.streams):
+            if (other != stream or pools(m)) and m.w[key_at(m, d, key) + PER_STREAM * other + COUNT] > 0:
+                touch_group(m.w, key, other)
+
+
+@inline
+def learn_end(m: Memory) -> None:
+    """After each arrival that was learned from: late ones may have grown too heavy."""
     if m.x[GROWTH] != 1.0 and fade(m.w):
         touch_all(m.w)
 
@@ -301,19 +324,18 @@ def met_later(m: Memory, r: Any, k: int, end: int) -> bool:
 
 
 @inline
-def hopeless(m: Memory, slot: int) -> bool:
-    """Whether a row that has been probed would be the first to be shed, so that admitting it is wasted work."""
+def hopeless(m: Memory, r: Any, at: int, key: int) -> bool:
+    """Whether the row at a place would be the first to be shed, so that admitting it is wasted work."""
     if m.by_row or not ranked(m) or m.rule == GREEDY_DUAL or m.w[PENDING] > 0:  # who is left out will make room
         return False
-    stream, key = stream_of(m, slot), key_of(m, slot, 0)
+    stream = r[at + R_STREAM]
     if m.w[key_at(m, 0, key) + PER_STREAM * stream + COUNT] > 0:
         return False  # an older row stands for the key: it would go first
     pool = m.w[stream_at(m, stream) + POOL]
-    at = m.pools_at + pool * POOL_SIZE
-    cost = m.w[slot_at(m, slot) + COST] >> STREAM_BITS
+    line, cost = m.pools_at + pool * POOL_SIZE, r[at + R_COST]
     if unused(m, 0, key, stream):
         cost += m.w[KEY_BYTES]
-    if m.w[at + USED_ROWS] < m.w[at + CAP_ROWS] and m.w[at + USED_BYTES] + cost <= m.w[at + CAP_BYTES]:
+    if m.w[line + USED_ROWS] < m.w[line + CAP_ROWS] and m.w[line + USED_BYTES] + cost <= m.w[line + CAP_BYTES]:
         return False
     if ending(m, pool) >= 0:
         return False
@@ -321,27 +343,73 @@ def hopeless(m: Memory, slot: int) -> bool:
     now = clock(m)
     if m.drifting:
         tournament.advance(m.w, pool, now)
-        score = cut(score) * max(expiry(m, slot) - now, 0.0)  # as a leaf computes it, to the last bit: ties decide
+        ends = expiry_of(m, stream, r[at + R_TIME], m.w[stream_at(m, stream) + RANK] - 1)
+        score = cut(score) * max(ends - now, 0.0)  # as a leaf computes it, to the last bit: ties decide
     if score < tournament.priority(m, tournament.leaf_at(m, pool, tournament.winner(m, pool)), now):
         return True  # leaves never say more than they should
     return score < tournament.priority(m, tournament.leaf_at(m, pool, lowest_group(m.w, pool)), now)
 
 
 @inline
-def settle_row(m: Memory, r: Any, at: int, slot: int, alone: bool) -> None:
-    """Admit a probed row, or turn it away: too large, or the first to be shed and not met again before."""
+def left_out(m: Memory, r: Any, at: int) -> bool:
+    """Whether the sampler leaves out the row at a place, the last that was counted."""
+    return m.x[DROP] != 0.0 and sampled_out(m.w, r[at + R_STREAM], m.w[SEQ] - 1)
+
+
+@inline
+def refused(m: Memory, r: Any, at: int) -> bool:
+    """Whether the row at a place can never be stored.
+
+    Where nothing may be shed, whatever does not fit is admitted too: `leave` then finds the pool above its cap.
+    """
+    return m.w[FAIL_WHEN_FULL] == 0 and too_large(m, r, at)
+
+
+@inline
+def settle_slot(m: Memory, r: Any, at: int, slot: int) -> None:
+    """Admit the row at a place, which has been probed from a slot, or turn it away."""
+    r[at + R_SLOT] = NONE
     if r[at + R_LIVE] == PROBE_ONLY:
         let_go(m.w, slot, NONE)
-        r[at + R_SLOT] = NONE
         return
-    out = m.x[DROP] != 0.0 and sampled_out(m.w, slot)
-    # where nothing may be shed, whatever does not fit is admitted too: `leave` then finds the pool above its cap
-    if m.w[FAIL_WHEN_FULL] == 0 and (too_large(m, slot) or (alone and (out or hopeless(m, slot)))):
+    out = left_out(m, r, at)
+    if refused(m, r, at):
         turn_away(m.w, slot, SAMPLED if out else SHED)
-        r[at + R_SLOT] = NONE
         return
+    store(m, r, at, slot, out)
+
+
+@inline
+def settle_row(m: Memory, r: Any, rx: Any, at: int, key: int, alone: bool) -> None:
+    """The same for a row that has no slot yet, and of which only the key was met; without one it may be NONE.
+
+    A row that is left out, or the first to be shed, is not admitted if it stands alone: no row of its group meets it.
+    """
+    r[at + R_SLOT] = NONE
+    if r[at + R_LIVE] == PROBE_ONLY:
+        pass_key(m, 0, key)
+        return
+    out = left_out(m, r, at)
+    if refused(m, r, at) or (m.w[FAIL_WHEN_FULL] == 0 and alone and (out or hopeless(m, r, at, key))):
+        reason = SAMPLED if out else SHED
+        count_departure(m, r[at + R_STREAM], reason)
+        if m.w[KEEP_GONE]:
+            set_aside(m, copy_row(m, r, rx, at), reason)
+        pass_key(m, 0, key)
+        return
+    if key < 0:
+        key = meet_key(m, 0, r[at + R_CODES])
+    hold_key(m, 0, key)
+    slot = copy_row(m, r, rx, at)
+    m.w[link_at(m, slot, 0) + KEY] = key
+    store(m, r, at, slot, out)
+
+
+@inline
+def store(m: Memory, r: Any, at: int, slot: int, out: bool) -> None:
+    """Admit the row at a place from its slot; if it is left out, until its group ends."""
     if m.rule == GREEDY_DUAL:
-        m.x[slot_at(m, slot) + m.w[SCORE_OFF]] = first_credit(m.w, slot)
+        m.x[slot_at(m, slot) + m.w[SCORE_OFF]] = first_credit(m.w, r[at + R_STREAM])
     admit(m, slot)
     r[at + R_SLOT] = slot
     if out:

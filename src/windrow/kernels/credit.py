@@ -191,10 +191,10 @@ def renew(words: Any, pool: int) -> None:
 
 
 @inner
-def first_credit(words: Any, slot: int) -> float:
-    """The credit of a row that is about to be admitted."""
+def first_credit(words: Any, stream: int) -> float:
+    """The credit of a row of a stream that is about to be admitted."""
     m = memory_of(words)
-    start, pool = m.w[CREDIT_START], pool_of(m, stream_of(m, slot))
+    start, pool = m.w[CREDIT_START], pool_of(m, stream)
     line = levels.line_at(m, pool)
     if start == START_ZERO:
         return 0.0

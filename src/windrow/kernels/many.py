@@ -26,7 +26,7 @@ from windrow.kernels.arrive import (
     leave,
     pair_fits,
     row_words,
-    settle_row,
+    settle_slot,
 )
 from windrow.kernels.chains import key_of, link_at, slot_at, stream_at
 from windrow.kernels.credit import mark, marks, pay_marked
@@ -413,12 +413,12 @@ def drive_many(block: Any, batch: Any, out: Any) -> tuple[int, Any, int]:
             if m.w[MARKED] >= 0:
                 pay_marked(m.w)
             elif m.rule == GREEDY_DUAL and not m.by_row and found > 0:
-                pay(m, slot, key_of(m, slot, 0), 1 - stream_of(m, slot), found)
+                pay(m, r, at, key_of(m, slot, 0), found)
             if tunes(m):
                 next_trial(m.w)
             if m.w[LEARNED_AHEAD] == 0:
                 learn(m, r, rx, at, slot)
-            settle_row(m, r, at, slot, False)
+            settle_slot(m, r, at, slot)
         status = leave(m, r, i, end)
         i = end
         m.w[CURSOR] = i

@@ -91,7 +91,7 @@ if config.DISABLE_JIT:  # type: ignore[attr-defined]  # kernels as plain Python,
 
     def bare_ints(array: Any) -> Any:
         """The words of an array."""
-        return array
+        return array.reshape(-1)
 
     def bare_floats(array: Any) -> Any:
         """The words of an array as floats."""

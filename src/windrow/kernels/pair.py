@@ -12,18 +12,19 @@ from windrow.kernels.age import observe, observes
 from windrow.kernels.arrive import (
     count_row,
     enter,
-    fill,
     group_end,
-    learn,
+    learn_end,
+    learn_link,
     leave,
     met_later,
     pair_fits,
     row_words,
     settle_row,
 )
-from windrow.kernels.chains import key_of, link_at, slot_at, stream_at
+from windrow.kernels.chains import link_at, slot_at, stream_at
 from windrow.kernels.credit import mark, marks, pay_key, pay_marked, pay_one
-from windrow.kernels.directory import key_at
+from windrow.kernels.directory import find, key_at
+from windrow.kernels.estimate import learns
 from windrow.kernels.jit import entry, inline, inner
 from windrow.kernels.layout import (
     CACHED,
@@ -46,13 +47,18 @@ from windrow.kernels.layout import (
     OUT_PAUSE,
     PAUSE,
     PER_STREAM,
+    R_CODES,
+    R_GAIN,
     R_LIVE,
+    R_ROW,
     R_SLOT,
     R_STREAM,
     R_TICK,
+    R_TIME,
     REACH,
     ROW,
     ROWS,
+    SEQ,
     SINCE,
     TAIL,
     TIME,
@@ -61,8 +67,9 @@ from windrow.kernels.layout import (
     WATERMARK,
 )
 from windrow.kernels.memory import Memory, bare_floats, bare_ints, memory_of, memory_of_pair
+from windrow.kernels.retain import meet_key
 from windrow.kernels.sample import sampling, tally
-from windrow.kernels.score import stream_of
+from windrow.kernels.score import ranked
 from windrow.kernels.tuner import next_trial, tunes
 from windrow.kernels.warm import WARM_ROWS, warm
 
@@ -86,11 +93,14 @@ def all_fit(m: Memory, tick: int) -> bool:
 
 
 @inner
-def walk(words: Any, slot: int, key: int, out: Any, sent: int) -> int:
-    """Visit the partners of a row that lie in the window; how many. Emits behind what was sent, if emitting."""
+def walk(words: Any, r: Any, rx: Any, at: int, key: int, out: Any, width: int, sent: int) -> int:
+    """Visit the partners of the row at a place that lie in the window; how many.
+
+    Emits behind what was sent, if emitting: the streams' lines of `out` lie a width apart.
+    """
     m = memory_of(words)
-    at, stream = slot_at(m, slot), stream_of(m, slot)
-    time, row, other = m.w[at + TIME], m.w[at + ROW], 1 - stream
+    stream, time, row = r[at + R_STREAM], r[at + R_TIME], r[at + R_ROW]
+    other = 1 - stream
     emits, marking, observing, found = m.w[EMIT] != 0, marks(m), observes(m), 0
     partner = m.w[key_at(m, 0, key) + PER_STREAM * other + TAIL]
     while partner >= 0:
@@ -100,10 +110,10 @@ def walk(words: Any, slot: int, key: int, out: Any, sent: int) -> int:
             break
         if fits > 0:
             if emits:
-                out[stream, sent + found] = row
-                out[other, sent + found] = m.w[there + ROW]
+                out[stream * width + sent + found] = row
+                out[other * width + sent + found] = m.w[there + ROW]
             if m.valued:
-                a, b = m.x[at + m.w[GAIN_OFF]], m.x[there + m.w[GAIN_OFF]]
+                a, b = rx[at + R_GAIN], m.x[there + m.w[GAIN_OFF]]
                 m.x[VALUE] += a + b if m.w[VALUE_SUM] else a * b
             if sampling(m):
                 tally(m, partner)
@@ -117,8 +127,9 @@ def walk(words: Any, slot: int, key: int, out: Any, sent: int) -> int:
 
 
 @inline
-def pay(m: Memory, slot: int, key: int, other: int, found: int) -> None:
-    """Give credit to the residents of the other stream that a row has matched."""
+def pay(m: Memory, r: Any, at: int, key: int, found: int) -> None:
+    """Give credit to the residents of the other stream that the row at a place has matched."""
+    other = 1 - r[at + R_STREAM]
     if m.by_row:
         if m.w[MARKED] >= 0:
             pay_marked(m.w)
@@ -126,14 +137,13 @@ def pay(m: Memory, slot: int, key: int, other: int, found: int) -> None:
         if found == m.w[key_at(m, 0, key) + PER_STREAM * other + COUNT]:
             pay_key(m, key, other)
         else:
-            pay_some(m.w, slot, key)
+            pay_some(m.w, r[at + R_STREAM], r[at + R_TIME], key)
 
 
 @inner
-def pay_some(words: Any, slot: int, key: int) -> None:
-    """Give credit to those residents of a row's key that lie in the window."""
+def pay_some(words: Any, stream: int, time: int, key: int) -> None:
+    """Give credit to those partners of a key that lie in the window of a row of a stream and time."""
     m = memory_of(words)
-    stream, time = stream_of(m, slot), m.w[slot_at(m, slot) + TIME]
     other = 1 - stream
     partner = m.w[key_at(m, 0, key) + PER_STREAM * other + TAIL]
     while partner >= 0:
@@ -143,23 +153,28 @@ def pay_some(words: Any, slot: int, key: int) -> None:
 
 
 @inline
-def probe_pair(m: Memory, r: Any, rx: Any, at: int, trusted: bool, alone: bool, out: Any, sent: int) -> int:
-    """Take one arriving row: count or emit its matches, learn from it, admit it; how many matches it has."""
-    stream = r[at + R_STREAM]
-    slot = fill(m, r, rx, at)
-    key = key_of(m, slot, 0)
-    found = m.w[key_at(m, 0, key) + PER_STREAM * (1 - stream) + COUNT]
+def probe_pair(m: Memory, r: Any, rx: Any, at: int, trusted: bool, alone: bool, out: Any, width: int, sent: int) -> int:
+    """Take one arriving row: count or emit its matches, learn from it, admit it; how many matches it has.
+
+    It gets a slot only when it is admitted: most rows are not, where memory is small.
+    """
+    m.w[SEQ] += 1
+    code, found = r[at + R_CODES], 0
+    key = meet_key(m, 0, code) if ranked(m) or learns(m) else find(m, 0, code)
+    if key >= 0:
+        found = m.w[key_at(m, 0, key) + PER_STREAM * (1 - r[at + R_STREAM]) + COUNT]
     if found > 0 and not (trusted and not observes(m)):
-        found = walk(m.w, slot, key, out, sent)
+        found = walk(m.w, r, rx, at, key, out, width, sent)
     if m.rule == GREEDY_DUAL and found > 0:
-        pay(m, slot, key, 1 - stream, found)
+        pay(m, r, at, key, found)
     if tunes(m):
         next_trial(m.w)
     if not sampling(m):
         m.w[MATCHED] += found
-    if m.w[LEARNED_AHEAD] == 0:
-        learn(m, r, rx, at, slot)
-    settle_row(m, r, at, slot, alone)
+    if m.w[LEARNED_AHEAD] == 0 and learns(m):
+        learn_link(m, r, rx, at, 0, 0, key)
+        learn_end(m)
+    settle_row(m, r, rx, at, key, alone)
     return found
 
 
@@ -168,6 +183,7 @@ def drive_pair(block: Any, batch: Any, out: Any) -> tuple[int, Any, int]:
     """Take the batch from the cursor on; what stopped it, the matches as payload rows, and how many."""
     m, r, rx = memory_of_pair(block), bare_ints(batch), bare_floats(batch)
     sent, status, i = 0, DONE, m.w[CURSOR]
+    lines, width = bare_ints(out), out.shape[1]  # an array would be counted in and out with every row
     words = row_words(m)
     rows = batch.shape[0] // words
     emits = m.w[EMIT] != 0
@@ -190,9 +206,10 @@ def drive_pair(block: Any, batch: Any, out: Any) -> tuple[int, Any, int]:
                 continue
             if emits:  # no row can have more matches than the other stream has residents
                 most = m.w[stream_at(m, 1 - r[at + R_STREAM]) + ROWS]
-                if sent + most > out.shape[1]:
+                if sent + most > width:
                     out = widen(out, sent + most)
-            found = probe_pair(m, r, rx, at, trusted, not met_later(m, r, k, end), out, sent)
+                    lines, width = bare_ints(out), out.shape[1]
+            found = probe_pair(m, r, rx, at, trusted, not met_later(m, r, k, end), lines, width, sent)
             if emits:
                 sent += found
         status = leave(m, r, i, end)

@@ -129,15 +129,37 @@ def unused(m: Memory, d: int, key: int, stream: int) -> bool:
 
 
 @inline
-def open_key(m: Memory, d: int, code: int) -> int:
-    """The key number of a code, new if need be."""
+def meet_key(m: Memory, d: int, code: int) -> int:
+    """The key number of a code, new if need be; it is not known yet whether it will have residents."""
     key = directory.find(m, d, code)
     if key < 0:
         key = directory.add(m, d, code)
         start_key(m, d, key, code)
-    elif m.keep_idle and is_idle(m, d, key):
-        m.w[m.dirs_at + d * DIR_SIZE + KEY_IDLE] -= 1
+        if m.keep_idle:
+            m.w[m.dirs_at + d * DIR_SIZE + KEY_IDLE] += 1
     return key
+
+
+@inline
+def hold_key(m: Memory, d: int, key: int) -> None:
+    """Let a key that was met have residents from now on."""
+    if m.keep_idle and is_idle(m, d, key):
+        m.w[m.dirs_at + d * DIR_SIZE + KEY_IDLE] -= 1
+
+
+@inline
+def open_key(m: Memory, d: int, code: int) -> int:
+    """The key number of a code that will have residents, new if need be."""
+    key = meet_key(m, d, code)
+    hold_key(m, d, key)
+    return key
+
+
+@inline
+def pass_key(m: Memory, d: int, key: int) -> None:
+    """Forget a key that was met in vain, unless it has residents or is kept for its frequencies."""
+    if key >= 0 and not m.keep_idle and is_idle(m, d, key):
+        directory.remove(m, d, key)
 
 
 @inline

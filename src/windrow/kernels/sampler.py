@@ -18,11 +18,10 @@ from typing import Any
 
 import numpy as np
 
-from windrow.kernels.chains import slot_at, stream_at
+from windrow.kernels.chains import stream_at
 from windrow.kernels.hashing import mix64
 from windrow.kernels.jit import inline, inner
 from windrow.kernels.layout import (
-    ARRIVED,
     CAP_BYTES,
     CAP_ROWS,
     CLOCK,
@@ -44,23 +43,20 @@ from windrow.kernels.layout import (
 )
 from windrow.kernels.memory import Memory, memory_of
 from windrow.kernels.sample import in_sample
-from windrow.kernels.score import stream_of
 
 MARGIN = 4.0
 FEW_ROWS = 32  # of a stream: before it has brought as many, its rate is not known
 
 
 @inner
-def sampled_out(words: Any, slot: int) -> bool:
-    """Whether the row in a slot is left out."""
+def sampled_out(words: Any, stream: int, arrived: int) -> bool:
+    """Whether a row of a stream with a sequence number is left out."""
     m = memory_of(words)
-    stream = stream_of(m, slot)
     drop = m.x[DROP]
     if drop < 0.0:
         see(m, stream)
         drop = 1.0 - keep_share(m, m.w[stream_at(m, stream) + POOL])
-    seq = np.uint64(m.w[slot_at(m, slot) + ARRIVED])
-    word = mix64(seq + mix64(np.uint64(m.w[SEED]) ^ np.uint64(0x5A3C96E1D2B48F07)))
+    word = mix64(np.uint64(arrived) + mix64(np.uint64(m.w[SEED]) ^ np.uint64(0x5A3C96E1D2B48F07)))
     return in_sample(word, drop)
 
 

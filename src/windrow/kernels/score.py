@@ -117,13 +117,19 @@ def clock(m: Memory) -> float:
 @inline
 def expiry(m: Memory, slot: int) -> float:
     """When a resident will expire, on the same clock."""
-    at, mine = slot_at(m, slot), stream_at(m, stream_of(m, slot))
-    rows = m.w[mine + LAST_ROWS]
+    at, stream = slot_at(m, slot), stream_of(m, slot)
+    rank = m.w[at + m.rank_off] if m.w[stream_at(m, stream) + LAST_ROWS] > 0 else 0
+    return expiry_of(m, stream, m.w[at + TIME], rank)
+
+
+@inline
+def expiry_of(m: Memory, stream: int, time: int, rank: int) -> float:
+    """When a row of a stream will expire that has a time and, where windows count rows, a rank."""
+    mine = stream_at(m, stream)
+    rows, seen = m.w[mine + LAST_ROWS], m.w[mine + RANK]
     if rows > 0:
-        seen = m.w[mine + RANK]
-        left = rows - (seen - 1 - m.w[at + m.rank_off])
-        return m.w[ARRIVALS] + left * max(1.0, m.w[ARRIVALS] / max(seen, 1))
-    return float(m.w[at + TIME]) + m.w[mine + REACH] + 1.0
+        return m.w[ARRIVALS] + (rows - (seen - 1 - rank)) * max(1.0, m.w[ARRIVALS] / max(seen, 1))
+    return float(time) + m.w[mine + REACH] + 1.0
 
 
 @inline
