@@ -64,7 +64,7 @@ HEAD_SIZE = next(_next)
     REACH, SINCE, NEAR, LAST_ROWS, LATENESS, PATIENCE, POOL, OFFSET, STREAM_SIZE,
 ) = range(22)  # fmt: skip
 # a pool's line
-USED_ROWS, USED_BYTES, CAP_ROWS, CAP_BYTES, WIDTH, POOL_SIZE = range(6)
+USED_ROWS, USED_BYTES, CAP_ROWS, CAP_BYTES, WIDTH, ROOT, SPAN, POOL_SIZE = range(8)
 # a directory's line
 KEY_FREE, KEY_TOP, KEY_LIVE, KEY_IDLE, DIR_SIZE = range(5)
 # a slot's record; a link's three words
@@ -79,6 +79,7 @@ CODE = 0
 HEAD, TAIL, COUNT, FREQ, PER_STREAM = 1, 2, 3, 4, 4
 # a node's record in a tournament: the leaf that wins below it and what it wins with; drifting trees have all six words
 WIN, BASE, TIE, ENDS, TURN, FAIL = range(6)
+STILL_WORDS = 3
 # what the rule AUTO goes by: late arrivals instead of all, those of all streams instead of the partners'
 BRIEF, POOLED = 1, 2
 CHOICE_WORDS = 4  # their combinations

@@ -9,8 +9,11 @@ never has the lower priority, however numbers are rounded.
     advance  visits only nodes whose winner may have changed since the last clock
 
 Empty leaves have base = +inf. Ties are decided by the sequence number of the leaf's oldest row: the earlier arrival
-loses, so that the later one is worth more. Node 1 is the root; leaf i is node LEAVES + i. A node keeps a copy of
-what its winner won with, so that a path is repaired with one read per level.
+loses, so that the later one is worth more. Leaf i is node LEAVES + i, and the parent of node n is n / 2. A node keeps
+a copy of what its winner won with, so that a path is repaired with one read per level.
+
+Low leaves are used first, and mostly few are. The root is therefore the lowest node that has all used leaves below
+it, if those are the first SPAN of them, a power of two; nodes above it are not kept. Else it is node 1.
 """
 
 from typing import Any
@@ -22,6 +25,10 @@ from windrow.kernels.layout import (
     BASE,
     ENDS,
     FAIL,
+    POOL_SIZE,
+    ROOT,
+    SPAN,
+    STILL_WORDS,
     TIE,
     TURN,
     WIN,
@@ -44,9 +51,15 @@ def leaf_at(m: Memory, pool: int, leaf: int) -> int:
 
 
 @inline
+def root(m: Memory, pool: int) -> int:
+    """The node that has all used leaves below it."""
+    return m.w[m.pools_at + pool * POOL_SIZE + ROOT]
+
+
+@inline
 def winner(m: Memory, pool: int) -> int:
     """The leaf with the lowest priority."""
-    return m.w[node_at(m, pool, 1) + WIN]
+    return m.w[node_at(m, pool, root(m, pool)) + WIN]
 
 
 @inline
@@ -120,18 +133,31 @@ def settle(m: Memory, pool: int, node: int, clock: float) -> bool:
 @inline
 def update(m: Memory, pool: int, leaf: int, clock: float) -> None:
     """Repair the path above a leaf whose priority or tie has changed."""
-    if m.drifting:
+    if leaf >= m.w[m.pools_at + pool * POOL_SIZE + SPAN]:
+        if m.x[leaf_at(m, pool, leaf) + BASE] < np.inf:
+            rebuild(m.w, pool, clock)
+    elif m.drifting:
         update_drifting(m, pool, leaf, clock)
-        return
-    at = leaf_at(m, pool, leaf)
+    else:
+        update_still(m, pool, leaf)
+
+
+@inline
+def update_still(m: Memory, pool: int, leaf: int) -> None:
+    """The same where leaves do not drift. Who wins a node is chosen without a branch, which nobody could predict."""
+    first = m.nodes_at + pool * 2 * m.leaves * STILL_WORDS
+    node, top = m.leaves + leaf, root(m, pool)
+    at = first + node * STILL_WORDS
     best, base, tie = leaf, m.x[at + BASE], m.w[at + TIE]
-    node = m.leaves + leaf
-    while node > 1:
-        rival = node_at(m, pool, node ^ 1)
-        if m.x[rival + BASE] < base or (m.x[rival + BASE] == base and m.w[rival + TIE] < tie):
-            best, base, tie = m.w[rival + WIN], m.x[rival + BASE], m.w[rival + TIE]
+    while node > top:
+        rival = first + (node ^ 1) * STILL_WORDS
+        other, base_there, tie_there = m.w[rival + WIN], m.x[rival + BASE], m.w[rival + TIE]
+        lower = (base_there < base) | ((base_there == base) & (tie_there < tie))
+        best = other if lower else best
+        base = base_there if lower else base
+        tie = tie_there if lower else tie
         node >>= 1
-        at = node_at(m, pool, node)
+        at = first + node * STILL_WORDS
         if m.w[at + WIN] == best and best != leaf:
             break
         m.w[at + WIN], m.x[at + BASE], m.w[at + TIE] = best, base, tie
@@ -140,10 +166,10 @@ def update(m: Memory, pool: int, leaf: int, clock: float) -> None:
 @inline
 def update_drifting(m: Memory, pool: int, leaf: int, clock: float) -> None:
     """The same where nodes also say until when they stand: the line that wins so far is carried upwards."""
-    node = m.leaves + leaf
+    node, top = m.leaves + leaf, root(m, pool)
     at = node_at(m, pool, node)
     best, lowest, fails = leaf, priority(m, at, clock), np.inf
-    while node > 1:
+    while node > top:
         rival = node_at(m, pool, node ^ 1)
         other, winner_at, loser_at = priority(m, rival, clock), at, rival
         fails = min(fails, m.x[rival + FAIL])
@@ -174,10 +200,11 @@ def due(m: Memory, pool: int, node: int, clock: float) -> bool:
 def advance(words: Any, pool: int, clock: float) -> None:
     """Move the clock: decide anew, children before parents, the nodes whose time has come."""
     m = memory_of(words)
-    if m.drifting == 0 or not due(m, pool, 1, clock):
+    top = root(m, pool)
+    if m.drifting == 0 or not due(m, pool, top, clock):
         return
-    node, came_from = 1, 0
-    while node >= 1:
+    node, came_from = top, 0
+    while node >= top:
         left, right = 2 * node, 2 * node + 1
         if came_from < left and due(m, pool, left, clock):
             node, came_from = left, 0
@@ -202,9 +229,24 @@ def clear(m: Memory, at: int) -> None:
 def rebuild(words: Any, pool: int, clock: float) -> None:
     """Decide every node, after growth, restore, or a change that touches all leaves."""
     m = memory_of(words)
+    used = 0
     for leaf in range(m.leaves):
         m.w[leaf_at(m, pool, leaf) + WIN] = leaf
+        if m.x[leaf_at(m, pool, leaf) + BASE] < np.inf:
+            used = leaf + 1
         if m.drifting:
             m.x[leaf_at(m, pool, leaf) + FAIL] = np.inf
+    set_root(m, pool, used)
     for node in range(m.leaves - 1, 0, -1):
         settle(m, pool, node, clock)
+
+
+@inline
+def set_root(m: Memory, pool: int, used: int) -> None:
+    """Take as root the lowest node that has the first `used` leaves below it."""
+    line, bits = m.pools_at + pool * POOL_SIZE, 1
+    while 1 << bits < used and m.leaves & (1 << bits) == 0:
+        bits += 1
+    whole = 1 << bits < used
+    m.w[line + ROOT] = 1 if whole else m.leaves >> bits
+    m.w[line + SPAN] = m.leaves if whole else 1 << bits

@@ -225,7 +225,7 @@ class Plan:
 
     def node_words(self) -> int:
         """Words of a node's record in a tournament."""
-        return 6 if self.drifting else 3
+        return at.FAIL + 1 if self.drifting else at.STILL_WORDS
 
     def leaf_bytes(self) -> int:
         """What one more leaf costs: its record, and that of an inner node."""
