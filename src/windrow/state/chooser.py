@@ -49,9 +49,10 @@ TRIAL_ROWS = 4096  # residents that are tried with, about
 LEAST_ROWS = 48  # and at least
 MOST_TIMES = 2  # as many as should be tried with are too many: wait until fewer rows have the sampled keys
 SAMPLES = 6  # of the keys of a large shard
-SURE = 4.0  # standard errors of the mean over samples: six samples, five rivals and many looks make two happen by chance
+SURE = 4.0  # standard errors of the mean over samples; by chance two are common with so many rivals and looks
 FIRST_LOOK = 64  # arrivals
 LOOKS = 16  # in a window
+SAMPLED_LOOKS = 4  # the same with samples: between looks their forks are out of the processor's cache
 TRIAL_WINDOWS = 8  # a trial ends when nothing has changed for so long
 LONGEST_REST, LONGER = 128, 4  # windows; each rest is so many times the one before
 STEADY = 16  # windows: a trial before a rest that long leaves choices that are surely far behind after a window
@@ -183,7 +184,8 @@ class Chooser:
     @property
     def _step(self) -> int:
         """Arrivals to the next look: few in the beginning."""
-        return max(min(self.window, self._arrivals) // LOOKS, FIRST_LOOK)
+        looks = LOOKS if self.share == 1.0 else SAMPLED_LOOKS
+        return max(min(self.window, self._arrivals) // looks, FIRST_LOOK)
 
     def _gained(self) -> np.ndarray:
         """What each fork has gained so far, by sample and choice."""
