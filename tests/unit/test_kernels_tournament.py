@@ -39,7 +39,7 @@ def replay(block, pool, ops, floats, winners):
             clear(m, record)
             update(m, pool, leaf, clock)
         elif kind == REBUILD:
-            rebuild(m.w, pool, clock)
+            rebuild(m.w, pool, clock, m.leaves)
         else:
             advance(m.w, pool, clock)
         winners[k] = winner(m, pool)

@@ -423,7 +423,7 @@ def decide(block: Any) -> None:
     """Decide every node of the tournaments."""
     m = memory_of(block)
     for pool in range(m.pools):
-        tournament.rebuild(m.w, pool, clock(m))
+        tournament.rebuild(m.w, pool, clock(m), m.leaves)
 
 
 # ---------------------------------------------------------------------------------------------- codes

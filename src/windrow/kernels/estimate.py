@@ -31,6 +31,9 @@ from windrow.kernels.layout import (
     LIFE_AT,
     LIFE_BINS,
     MEANS_AT,
+    MIX,
+    MIX_UNTIL,
+    MIXED,
     ORACLE_AT,
     ORACLE_START_AT,
     PER_STREAM,
@@ -45,6 +48,7 @@ from windrow.kernels.layout import (
 )
 from windrow.kernels.memory import Memory, memory_of
 
+MIX_STEP = 4.0
 LEAST = 1e-300  # below what any count can be
 
 
@@ -82,11 +86,24 @@ def arrivals_of(m: Memory, record: int, stream: int) -> float:
 def counted(m: Memory, record: int, stream: int, choice: int) -> float:
     """How often a key arrives on a stream, by a choice of AUTO's; 0 for all other rules."""
     if choice & POOLED == 0:
-        return m.x[brief_at(m, record, stream)] if choice & BRIEF else m.x[freq_at(record, stream)]
+        return mixed(m, freq_at(record, stream), brief_at(m, record, stream), choice)
     total = 0.0
     for each in range(m.streams):
-        total += m.x[brief_at(m, record, each)] if choice & BRIEF else m.x[freq_at(record, each)]
+        total += mixed(m, freq_at(record, each), brief_at(m, record, each), choice)
     return total
+
+
+@inline
+def mixed(m: Memory, whole: int, brief: int, choice: int) -> float:
+    """What a choice makes of the counts of all arrivals and of late ones that stand at two places.
+
+    Beside late arrivals, whose weights grow, each of all counts MIX: about as much as they weigh in the mean.
+    """
+    if choice & BRIEF == 0:
+        return m.x[whole]
+    if choice & MIXED == 0:
+        return m.x[brief]
+    return m.x[brief] + m.x[whole] * m.x[MIX]
 
 
 @inline
@@ -100,8 +117,7 @@ def worth_of(m: Memory, record: int, stream: int) -> float:
     """The same weighted by output value; never pooled, for values of different streams do not compare."""
     if m.rule != AUTO:
         return m.x[worth_at(m, record, stream)]
-    at = brief_worth_at(m, record, stream) if m.w[CHOICE] & BRIEF else worth_at(m, record, stream)
-    return m.x[at]
+    return mixed(m, worth_at(m, record, stream), brief_worth_at(m, record, stream), m.w[CHOICE])
 
 
 @inner
@@ -224,15 +240,24 @@ def learn_brief(m: Memory, record: int, stream: int, weight: float, gain: float)
 
 @inner
 def fade(words: Any) -> bool:
-    """Let the past weigh less after one arrival; True when all counts were scaled down."""
+    """Let the past weigh less after one arrival; True when all scores have changed.
+
+    What all arrivals weigh beside the late ones does not grow with each of these, but in steps: a change of all scores
+    is too much work for one arrival.
+    """
     m = memory_of(words)
     m.x[WEIGHT] *= m.x[GROWTH]
+    stepped = m.x[WEIGHT] >= m.x[MIX_UNTIL]
+    if stepped:
+        m.x[MIX] *= MIX_STEP
+        m.x[MIX_UNTIL] *= MIX_STEP
     least = 1e-100
     if m.streams > 2:  # counts of all partners are multiplied
         least = float(np.exp(np.log(least) / (m.streams - 1)))
     if m.x[WEIGHT] * least < 1.0:
-        return False
-    m.x[WEIGHT] *= least
+        return stepped
+    for word in (WEIGHT, MIX, MIX_UNTIL):
+        m.x[word] *= least
     for d in range(m.dirs):
         for key in range(m.w[m.dirs_at + d * DIR_SIZE + KEY_TOP]):
             record = key_at(m, d, key)

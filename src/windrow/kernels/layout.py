@@ -38,6 +38,7 @@ PEAK_ROWS, PEAK_BYTES, FREE, FREE_COUNT, TOP, ROUTED, GONE, GONE_COUNT = (next(_
 WEIGHT, VALUE = (next(_next) for _ in range(2))  # floats
 MARKED, TRIAL, TRIAL_LEFT, TRIAL_START, TRIAL_SPAN, INITIAL = (next(_next) for _ in range(6))  # credits, see credit.py
 CHOICE, HALF_LIFE = (next(_next) for _ in range(2))  # of the rule AUTO, see state/chooser.py
+MIX, MIX_UNTIL = (next(_next) for _ in range(2))  # floats
 # switches
 RULE, BY_ROW, STATISTIC, KEEP_IDLE, EMIT, FAIL_WHEN_FULL, HAS_VALUE, VALUE_SUM = (next(_next) for _ in range(8))
 SEED, KEY_BYTES, IDLE_LIMIT, DRIFTING, KEEP_GONE, LEARNED_AHEAD, PENDING = (next(_next) for _ in range(7))
@@ -80,9 +81,10 @@ HEAD, TAIL, COUNT, FREQ, PER_STREAM = 1, 2, 3, 4, 4
 # a node's record in a tournament: the leaf that wins below it and what it wins with; drifting trees have all six words
 WIN, BASE, TIE, ENDS, TURN, FAIL = range(6)
 STILL_WORDS = 3
-# what the rule AUTO goes by: late arrivals instead of all, those of all streams instead of the partners'
-BRIEF, POOLED = 1, 2
-CHOICE_WORDS = 4  # their combinations
+# what the rule AUTO goes by: late arrivals instead of all, those of all streams instead of the partners', all arrivals
+# beside the late ones (with BRIEF)
+BRIEF, POOLED, MIXED = 1, 2, 4
+CHOICE_WORDS = 8  # their combinations
 # where a credit starts, and what a match adds to it
 START_SHARE, START_TUNED, START_ZERO, START_TOP = range(4)
 GAIN_ONE, GAIN_RANK, GAIN_NONE, GAIN_TOP = range(4)

@@ -48,9 +48,11 @@ from windrow.kernels.layout import (
     HIST_OF_AT,
     HIST_SIZE,
     HISTS_AT,
+    KEY_TOP,
     LAST_ROWS,
     LIFE,
     LIFE_EXPECTED,
+    MIXED,
     NEWER,
     NONE,
     OFFSET,
@@ -83,6 +85,7 @@ from windrow.kernels.layout import (
     STREAM_MASK,
     TIE,
     TIME,
+    TOP,
     TURN,
     VALUE_SUM,
     WEIGHT,
@@ -247,6 +250,8 @@ def usual_range(words: Any, stream: int, join: int) -> float:
             total = m.x[m.w[HISTS_AT] + hist * HIST_SIZE + H_TOTAL]
             if m.rule == AUTO and m.w[CHOICE] & BRIEF == 0 and m.x[GROWTH] != 1.0:
                 total = float(m.w[stream_at(m, other) + RANK])  # histograms weigh late arrivals more, keys do not
+            elif m.rule == AUTO and m.w[CHOICE] & MIXED:
+                total *= 2.0  # keys count all arrivals beside the late ones
             logs += np.log(max(total, LEAST))
             n += 1
     return float(np.exp(logs / n)) if n > 0 else 1.0
@@ -444,12 +449,20 @@ def touch_all(words: Any) -> None:
     if not ranked(m):
         return
     for pool in range(m.pools):
-        for leaf in range(m.leaves):
+        for leaf in range(leaves_used(m, pool)):
             tournament.clear(m, tournament.leaf_at(m, pool, leaf))
     for stream in range(m.streams):
         fill_leaves(m.w, stream)
     for pool in range(m.pools):
-        tournament.rebuild(m.w, pool, clock(m))
+        tournament.rebuild(m.w, pool, clock(m), leaves_used(m, pool))
+
+
+@inline
+def leaves_used(m: Memory, pool: int) -> int:
+    """How many leaves of a pool have ever been used, the first ones."""
+    if m.by_row:
+        return m.w[TOP]
+    return m.w[m.dirs_at + KEY_TOP] * m.w[m.pools_at + pool * POOL_SIZE + WIDTH]
 
 
 @inner

@@ -135,7 +135,7 @@ def update(m: Memory, pool: int, leaf: int, clock: float) -> None:
     """Repair the path above a leaf whose priority or tie has changed."""
     if leaf >= m.w[m.pools_at + pool * POOL_SIZE + SPAN]:
         if m.x[leaf_at(m, pool, leaf) + BASE] < np.inf:
-            rebuild(m.w, pool, clock)
+            rebuild(m.w, pool, clock, m.leaves)
     elif m.drifting:
         update_drifting(m, pool, leaf, clock)
     else:
@@ -226,19 +226,26 @@ def clear(m: Memory, at: int) -> None:
 
 
 @inner
-def rebuild(words: Any, pool: int, clock: float) -> None:
-    """Decide every node, after growth, restore, or a change that touches all leaves."""
+def rebuild(words: Any, pool: int, clock: float, leaves: int) -> None:
+    """Decide every node, after growth, restore, or a change that touches all leaves; later ones are empty and were."""
     m = memory_of(words)
     used = 0
-    for leaf in range(m.leaves):
+    for leaf in range(leaves):
         m.w[leaf_at(m, pool, leaf) + WIN] = leaf
         if m.x[leaf_at(m, pool, leaf) + BASE] < np.inf:
             used = leaf + 1
         if m.drifting:
             m.x[leaf_at(m, pool, leaf) + FAIL] = np.inf
     set_root(m, pool, used)
-    for node in range(m.leaves - 1, 0, -1):
-        settle(m, pool, node, clock)
+    first, last, top = m.leaves, m.leaves + m.w[m.pools_at + pool * POOL_SIZE + SPAN] - 1, root(m, pool)
+    if top == 1:
+        for node in range(m.leaves - 1, 0, -1):
+            settle(m, pool, node, clock)
+        return
+    while last > top:
+        first, last = first >> 1, last >> 1
+        for node in range(first, last + 1):
+            settle(m, pool, node, clock)
 
 
 @inline

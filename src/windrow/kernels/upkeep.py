@@ -46,6 +46,8 @@ from windrow.kernels.layout import (
     KEY_TOP,
     LAST_TIME,
     MATCHED,
+    MIX,
+    MIX_UNTIL,
     NEWER,
     NONE,
     OLDER,
@@ -91,7 +93,7 @@ def rebuild(block: Any) -> None:
         directory.refill(m.w, d)
     if ranked(m):
         for pool in range(m.pools):
-            tournament.rebuild(m.w, pool, clock(m))
+            tournament.rebuild(m.w, pool, clock(m), m.leaves)
 
 
 @entry
@@ -233,7 +235,7 @@ def move_residents(old: Any, new: Any, extra_cost: int, learned: bool, low: floa
                 moved[slot] = move_one(a, b, slot, stream, extra_cost)
             slot = a.w[slot_at(a, slot) + NEWER]
     if a.rule == AUTO and b.rule == AUTO:
-        for word in (CHOICE, HALF_LIFE, GROWTH):
+        for word in (CHOICE, HALF_LIFE, MIX, MIX_UNTIL, GROWTH):
             b.w[word] = a.w[word]
     if learned:
         b.x[WEIGHT] = a.x[WEIGHT]

@@ -127,6 +127,7 @@ def start(plan: Plan, route: Route, emit: bool, capacity: Capacity | None = None
     floats[at.WEIGHT] = 1.0
     floats[at.GROWTH] = plan.learning.growth
     words[at.HALF_LIFE] = NONE
+    floats[at.MIX_UNTIL] = np.inf
     write_shedding(words, plan)
     switches = {
         at.RULE: plan.rule, at.BY_ROW: plan.by_row, at.STATISTIC: plan.learning.kind,

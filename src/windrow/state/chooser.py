@@ -21,6 +21,7 @@ import numpy as np
 
 from windrow.kernels import layout as at
 from windrow.kernels import upkeep
+from windrow.kernels.estimate import MIX_STEP
 from windrow.kernels.sample import sampled_keys
 from windrow.state import block
 
@@ -31,19 +32,26 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Choice:
-    """A way to count: late arrivals with a half-life of a part of a window, or all; pooled over the streams or not."""
+    """A way to count: late arrivals with a half-life of a part of a window, or all, or both; of partners or pooled."""
 
     part: int = 0  # the half-life is a window over this; 0: all arrivals count the same
-    pooled: bool = False
+    pooled: bool = False  # over the streams
+    mixed: bool = False  # all arrivals beside the late ones, with as much weight in sum
 
     @property
     def word(self) -> int:
         """As the kernels read it."""
-        return (at.BRIEF if self.part else 0) | (at.POOLED if self.pooled else 0)
+        return bool(self.part) * at.BRIEF | self.pooled * at.POOLED | self.mixed * at.MIXED
 
 
-PARTS = (0, 8, 64)
-CHOICES = tuple(Choice(part, pooled) for part in PARTS for pooled in (False, True))
+CHOICES = (
+    Choice(), Choice(64, mixed=True), Choice(64, pooled=True, mixed=True), Choice(pooled=True), Choice(64, pooled=True),
+    Choice(8), Choice(64),
+)  # fmt: skip
+# what a shard goes by until something else has proved better: mixed counts, the best of all where one has to serve
+# all streams; but all scores change with them now and then, which in a large shard is too much work to begin with
+LARGE, SMALL = 0, 1
+TRIED = len(CHOICES) - 1  # at a time: of these two the one that fits
 USUAL_PART = 8  # of the half-life while all arrivals count the same, so that late ones are known when asked for
 TRIAL_ROWS = 4096  # residents that are tried with, about
 LEAST_ROWS = 48  # and at least
@@ -61,6 +69,7 @@ NEWS = 1.5  # a rate of matches over a window that is so many times another
 FORGET = 4  # windows: the half-life of what was counted, at least
 REMEMBER = 0.25  # and this part of all arrivals
 MARGIN = 0.005  # a choice must have gained so much more than the present one, or its root if that is more
+REWEIGH = 1.125  # times as many arrivals
 MOST = 2**40  # arrivals in a window
 MOST_WORTH = 1e150  # sums of values are cut here, so that differences and scores are numbers
 
@@ -76,7 +85,7 @@ class Chooser:
         self.end = 0  # and that at which the trial or the rest ends
         self.rest = 1  # windows
         self.window = 0  # arrivals in one
-        self.looked = 0
+        self.looked, self.weighed = 0, 0
         self.since = (0, 0)  # arrivals and clock when the rate of arrivals was last taken
         self.share = 1.0
         self.rate, self.gained = 0.0, 0.0  # of matches in a window, when the rest began; and all that there were
@@ -85,7 +94,10 @@ class Chooser:
 
     def __str__(self) -> str:
         choice = CHOICES[self.choice]
-        counts = f"arrivals with a half-life of {self._half_life(choice):,}" if choice.part else "all arrivals"
+        counts = "all arrivals"
+        if choice.part and self.weighed:
+            late = f"arrivals with a half-life of {self._half_life(choice):,}"
+            counts = f"{late}, and all" if choice.mixed else late
         return f"{counts}, {'of all streams together' if choice.pooled else 'of the partner streams'}"
 
     # -- pieces of a batch -----------------------------------------------------------------------------------------
@@ -146,6 +158,7 @@ class Chooser:
         elif self._arrivals >= self.end or self._has_moved():
             self._begin()
         else:
+            self._reweigh()
             self.next = min(self.end, self._arrivals + self.window)
 
     # -- trials ----------------------------------------------------------------------------------------------------
@@ -163,15 +176,18 @@ class Chooser:
             self.end = self.next = self._arrivals + self.window
             return
         self.forks = []
+        if self.weighed == 0:
+            self.choice = SMALL if self.share == 1.0 else LARGE
         for low, high in self._samples():
             first = self.shard.fork(low, high)
-            forks = [first, *(first.twin() for _ in CHOICES[1:])]
-            for k, fork in enumerate(forks):
-                self._follow(fork, k)
-            self.forks.append([*forks])
+            self.forks.append([first.twin() if self._is_tried(k) else None for k in range(len(CHOICES))])
+        self._weigh()
         self.counted, self.looked = self._gained(), self._arrivals
         self.end = self._arrivals + TRIAL_WINDOWS * self.window
         self.next = self._arrivals + self._step
+
+    def _is_tried(self, number: int) -> bool:
+        return number == self.choice or number != (LARGE if self.share == 1.0 else SMALL)
 
     def _sampled_rows(self) -> int:
         """Residents in all samples: a popular key in one of them may have most of the shard's."""
@@ -196,12 +212,31 @@ class Chooser:
     def _half_life(self, choice: Choice) -> int:
         return max(2, self.window // (choice.part or USUAL_PART))
 
-    def _follow(self, shard: Shard, number: int) -> None:
-        """Let a shard go by a choice."""
+    def _follow(self, shard: Shard, number: int, share: float = 1.0) -> None:
+        """Let a shard go by a choice, or a sample of its keys that gets a share of the arrivals."""
         choice = CHOICES[number]
-        shard.words[at.CHOICE], shard.words[at.HALF_LIFE] = choice.word, self._half_life(choice)
+        half_life = self._half_life(choice)
+        shard.words[at.CHOICE], shard.words[at.HALF_LIFE] = choice.word, max(2, int(half_life * share))
+        late = half_life / np.log(2.0)  # so many late arrivals weigh as much as all together
+        mean, weight = late / max(late, self._arrivals), shard.floats[at.WEIGHT]
+        shard.floats[at.MIX] = mean * weight * np.sqrt(MIX_STEP) if choice.mixed else 0.0
+        shard.floats[at.MIX_UNTIL] = weight * MIX_STEP if choice.mixed else np.inf
         block.write_growth(shard.words)
         upkeep.reconsider(shard.words)
+
+    def _weigh(self) -> None:
+        """Let the shard and all that is tried go by their choices, as all arrivals weigh now beside late ones."""
+        self.weighed = self._arrivals
+        self._follow(self.shard, self.choice)
+        for forks in self.forks:
+            for k, fork in enumerate(forks):
+                if fork is not None:
+                    self._follow(fork, k, self.share)
+
+    def _reweigh(self) -> None:
+        """Weigh again when arrivals have become so many more that it tells."""
+        if self._arrivals >= REWEIGH * self.weighed:
+            self._weigh()
 
     def _compare(self) -> None:
         """Count what each fork has gained, go by the best, and end the trial when its time has come."""
@@ -217,6 +252,7 @@ class Chooser:
             self.end = self._arrivals + TRIAL_WINDOWS * self.window
         if self._arrivals < self.end:
             self._narrow()
+        self._reweigh()
         if self._arrivals < self.end:
             self.next = self._arrivals + self._step
             return
@@ -303,32 +339,37 @@ class Chooser:
         """Begin a new trial soon, after windows or memory have changed; what another has found out stays."""
         if old is not None:
             self.choice, self.window, self.since, self.scores = old.choice, old.window, old.since, old.scores
+            self.weighed = old.weighed
         self.forks, self.rest = [], 1
         self.end = self.next = self._arrivals + FIRST_LOOK
 
     def state(self) -> tuple[np.ndarray, np.ndarray]:
         """What a snapshot keeps beside the forks: integers and floats."""
-        whole = [self.choice, self.next, self.end, self.rest, self.window, self.looked, *self.since, len(self.forks)]
+        times = [self.looked, self.weighed, *self.since]
+        whole = [self.choice, self.next, self.end, self.rest, self.window, *times, len(self.forks)]
         floats = [self.share, self.rate, self.gained, *self.scores.ravel(), *self.counted.ravel()]
         return np.array(whole, np.int64), np.array(floats)
 
     def resume(self, whole: np.ndarray, floats: np.ndarray) -> int:
         """Take over what a snapshot keeps; how many samples are forked. Raises ValueError if it cannot be that."""
-        self.choice, self.next, self.end, self.rest, self.window, self.looked, arrivals, clock, forks = whole.tolist()
+        self.choice, self.next, self.end, self.rest, self.window, *times, forks = whole.tolist()
+        self.looked, self.weighed, arrivals, clock = times
         self.since = (arrivals, clock)
         self.share, self.rate, self.gained = floats[:3].tolist()
         self.scores, self.counted = floats[3:].reshape(2, SAMPLES, len(CHOICES)).copy()
         fine = 0 <= self.choice < len(CHOICES) and forks in (0, len(self._samples())) and 0 < self.rest <= LONGEST_REST
         if not (fine and 0 <= self.window <= MOST and 0.0 < self.share <= 1.0 and np.isfinite(floats).all()):
             raise ValueError("trial")
-        if not 0 <= self.looked <= self._arrivals or arrivals > self._arrivals or (forks and self.window == 0):
+        if not (min(self.looked, self.weighed) >= 0 and max(self.looked, self.weighed, arrivals) <= self._arrivals):
+            raise ValueError("trial")
+        if forks and self.window == 0:
             raise ValueError("trial")
         return int(forks)
 
 
 def rows_to_try(plan: Plan, size: int) -> int:
     """How many residents can be tried with in so many bytes."""
-    return min(TRIAL_ROWS, size // len(CHOICES) // (plan.row_bytes() + plan.key_bytes()))
+    return min(TRIAL_ROWS, size // TRIED // (plan.row_bytes() + plan.key_bytes()))
 
 
 def gain(shard: Shard) -> float:
@@ -338,4 +379,4 @@ def gain(shard: Shard) -> float:
     return float(np.clip(np.nan_to_num(shard.floats[at.VALUE]), -MOST_WORTH, MOST_WORTH))
 
 
-STATE = (9, 3 + 2 * SAMPLES * len(CHOICES))  # integers and floats
+STATE = (10, 3 + 2 * SAMPLES * len(CHOICES))  # integers and floats

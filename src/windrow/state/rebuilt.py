@@ -131,6 +131,7 @@ class _Building:
         _check(0 <= words[at.CHOICE] < at.CHOICE_WORDS and 0 <= words[at.ARRIVALS] < at.HIGH, "head")
         floats = words.view(np.float64)
         _check(bool(floats[at.WEIGHT] > 0.0) and bool(np.isfinite(floats[at.WEIGHT])), "head")
+        _check(bool(0.0 <= floats[at.MIX] < np.inf) and bool(floats[at.MIX_UNTIL] > 0.0), "head")
 
     def _tables(self, words: np.ndarray, capacity: Capacity, oracle: int) -> None:
         for part in block.parts(self.plan, capacity, oracle):

@@ -187,8 +187,8 @@ class Shard:
         upkeep.move_residents(self.words, other.words, 0, True, low, high)
         if share < 1.0:
             mine, theirs = (view(s.words, at.POOLS_AT, s.plan.pools, at.POOL_SIZE) for s in (self, other))
-            part = theirs[:, at.USED_BYTES] / np.maximum(mine[:, at.USED_BYTES], 1)
-            other.plan = self.plan.with_caps(mine[:, at.CAP_ROWS] * part, mine[:, at.CAP_BYTES] * part)
+            rows, size = (theirs[:, k] / np.maximum(mine[:, k], 1) for k in (at.USED_ROWS, at.USED_BYTES))
+            other.plan = self.plan.with_caps(mine[:, at.CAP_ROWS] * rows, mine[:, at.CAP_BYTES] * size)
             block.write_windows(other.words, other.plan)
         return other
 

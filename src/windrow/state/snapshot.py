@@ -17,7 +17,7 @@ import pyarrow as pa
 from windrow.errors import SnapshotError
 
 MAGIC = b"windrow\x00"
-VERSION = 3
+VERSION = 4
 _HEAD = struct.Struct("<8sIQ")
 _LENGTH = struct.Struct("<Q")
 _CHECK = struct.Struct("<I")
