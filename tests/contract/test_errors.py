@@ -368,7 +368,7 @@ def test_a_snapshot_of_an_unknown_version(saved: bytes) -> None:
     newer = bytearray(saved[:-4])
     newer[8] += 1
     whole = bytes(newer) + zlib.crc32(newer).to_bytes(4, "little")
-    with pytest.raises(errors.SnapshotError, match="version 3"):
+    with pytest.raises(errors.SnapshotError, match="version 4"):
         wr.Engine.restore(whole)
 
 
