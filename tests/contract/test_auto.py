@@ -216,15 +216,14 @@ def test_all_arrivals_weigh_as_much_as_late_ones() -> None:
     engine.push({name: table.slice(0, 200) for name, table in tables.items()})
     follow(engine, choosing.SMALL)
     shard, ratios = engine.bound()[1], []
-    for start in range(200, 600, 20):
-        engine.push({name: table.slice(start, 20) for name, table in tables.items()})
+    for start in range(200, 599, 7):
+        engine.push({name: table.slice(start, 7) for name, table in tables.items()})
         keys = view(shard.words, at.KEYS_AT, shard.capacity.keys, shard.plan.key_words()).view(np.float64)
-        words, n = learned(shard.plan), int(shard.words[at.ARRIVALS])
+        words = learned(shard.plan)
         late = sum(float(keys[:, words[f"brief{s}"]].sum()) for s in range(2))
-        ratios.append(float(shard.floats[at.MIX]) * n / late)
+        ratios.append(float(shard.floats[at.MIX]) * 400 / late)  # as many as there were when they were weighed
         assert shard.floats[at.WEIGHT] < shard.floats[at.MIX_UNTIL]
-    # all arrivals are some more now than when they were weighed
-    assert min(ratios) > 0.5 and max(ratios) < 2.0 * 1_200 / 400
+    assert min(ratios) > 0.5 and 1.8 < max(ratios) < 2.5
 
 
 def test_counts_of_many_partners_can_be_multiplied() -> None:
@@ -265,6 +264,7 @@ def test_values_without_a_finite_sum_can_be_tried_for(huge: float) -> None:
 def test_a_popular_key_does_not_make_samples_large(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(choosing, "TRIAL_ROWS", 12)
     monkeypatch.setattr(choosing, "LEAST_ROWS", 1)
+    monkeypatch.setattr(choosing, "PROMISING", choosing.TRIAL_WINDOWS)  # or they would be over
     rng, tried, waited = np.random.default_rng(14), 0, 0
     keys = {name: rng.integers(100, 300, 500) for name in "ab"}
     for key in range(60):

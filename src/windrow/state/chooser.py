@@ -62,6 +62,7 @@ FIRST_LOOK = 64  # arrivals
 LOOKS = 16  # in a window
 SAMPLED_LOOKS = 4  # the same with samples: between looks their forks are out of the processor's cache
 TRIAL_WINDOWS = 8  # a trial ends when nothing has changed for so long
+PROMISING = 2  # windows: with samples, when after so long no choice is ahead of the present one by a standard error
 LONGEST_REST, LONGER = 128, 4  # windows; each rest is so many times the one before
 STEADY = 16  # windows: a trial before a rest that long leaves choices that are surely far behind after a window
 FAR, SURELY = 0.02, 4.0  # behind by this part, and by so many standard errors
@@ -252,6 +253,7 @@ class Chooser:
             self.end = self._arrivals + TRIAL_WINDOWS * self.window
         if self._arrivals < self.end:
             self._narrow()
+            self._give_up()
         self._reweigh()
         if self._arrivals < self.end:
             self.next = self._arrivals + self._step
@@ -293,6 +295,15 @@ class Chooser:
                 forks[k] = None
             self.counted[:, k] = 0.0
         if sum(fork is not None for fork in self.forks[0]) == 1:
+            self.end = self._arrivals
+
+    def _give_up(self) -> None:
+        """End a trial with samples in which nobody promises to do better than the present choice."""
+        if self.share == 1.0 or self._arrivals < self.end - (TRIAL_WINDOWS - PROMISING) * self.window:
+            return
+        ahead = self.scores - self.scores[:, self.choice, None]
+        promising = ahead.mean(axis=0) > ahead.std(axis=0, ddof=1) / np.sqrt(SAMPLES)
+        if not (promising & ~self._gone()).any():
             self.end = self._arrivals
 
     def _best(self) -> int:
