@@ -229,11 +229,11 @@ def clear(m: Memory, at: int) -> None:
 def rebuild(words: Any, pool: int, clock: float, leaves: int) -> None:
     """Decide every node, after growth, restore, or a change that touches all leaves; later ones are empty and were."""
     m = memory_of(words)
-    used = 0
+    used = m.w[m.pools_at + pool * POOL_SIZE + SPAN]  # what was needed once will be again
     for leaf in range(leaves):
         m.w[leaf_at(m, pool, leaf) + WIN] = leaf
         if m.x[leaf_at(m, pool, leaf) + BASE] < np.inf:
-            used = leaf + 1
+            used = max(used, leaf + 1)
         if m.drifting:
             m.x[leaf_at(m, pool, leaf) + FAIL] = np.inf
     set_root(m, pool, used)

@@ -13,11 +13,11 @@ from windrow.policies.policy import Policy
 class Auto(Policy):
     """AUTO sheds by arrival frequencies as PROB does, and finds out while it runs how to count arrivals.
 
-    Why: on some streams what came often comes often again, on others what came just now; and where a key that comes on
-    one stream is about to come on the other, arrivals of all streams tell more than the partner's alone. Which of
-    these holds cannot be known beforehand and may change. So forks of the join, each counting in another way, run
-    beside it for a while, over a sample of the keys where memory is large, and the join goes by the one that
-    matches most. When it fails: on streams of a few windows, before it has found out, or where a handful of bursts
+    Why: on some streams what came often comes often again, on others what came just now, on most both tell something;
+    and where a key that comes on one stream is about to come on the other, arrivals of all streams tell more than the
+    partner's alone. Which of these holds cannot be known beforehand and may change. So forks of the join, each counting
+    in another way, run beside it for a while, over a sample of the keys where memory is large, and the join goes by
+    the one that matches most. When it fails: on streams of a few windows, before it has found out, or where a handful of bursts
     makes most of the matches, so that the past says nothing. Where memory holds more than 4,096 rows and the streams
     have no one key in common, nothing is tried, and it is PROB.
 

@@ -1,7 +1,7 @@
 """The rule AUTO: rows are kept by how often their partners arrive, and how arrivals are counted is tried out.
 
-What can be chosen (CHOICES): all arrivals or only late ones, at two half-lives; those of the partners' streams, or of
-all streams together, for a key that has just come on one stream may be about to come on the other. No choice serves
+What can be chosen (CHOICES): all arrivals, late ones only at two half-lives, or both; those of the partners' streams,
+or of all streams together, for a key that has just come on one stream may be about to come on the other. No choice serves
 all streams best (docs/decisions/0017).
 
 Once memory is full, and every so often, each choice is tried for a while: a fork of the shard that follows it takes the
@@ -180,8 +180,8 @@ class Chooser:
         if self.weighed == 0:
             self.choice = SMALL if self.share == 1.0 else LARGE
         for low, high in self._samples():
-            first = self.shard.fork(low, high)
-            self.forks.append([first.twin() if self._is_tried(k) else None for k in range(len(CHOICES))])
+            fork = self.shard.fork(low, high)
+            self.forks.append([fork.twin() if self._is_tried(k) else None for k in range(len(CHOICES))])
         self._weigh()
         self.counted, self.looked = self._gained(), self._arrivals
         self.end = self._arrivals + TRIAL_WINDOWS * self.window
