@@ -17,9 +17,9 @@ class Auto(Policy):
     and where a key that comes on one stream is about to come on the other, arrivals of all streams tell more than the
     partner's alone. Which of these holds cannot be known beforehand and may change. So forks of the join, each counting
     in another way, run beside it for a while, over a sample of the keys where memory is large, and the join goes by
-    the one that matches most. When it fails: on streams of a few windows, before it has found out, or where a handful of bursts
-    makes most of the matches, so that the past says nothing. Where memory holds more than 4,096 rows and the streams
-    have no one key in common, nothing is tried, and it is PROB.
+    the one that matches most. When it fails: on streams of a few windows, before it has found out, or where a handful
+    of bursts makes most of the matches, so that the past says nothing. Where memory holds more than 4,096 rows and the
+    streams have no one key in common, nothing is tried, and it is PROB.
 
     Needs no statistics to be named: it keeps its own, of the past alone. In a budget in bytes its forks are paid for by
     a sixteenth of it (in small budgets by an eighth; below about half a megabyte nothing is tried, nor paid).

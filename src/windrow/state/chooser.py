@@ -1,12 +1,12 @@
 """The rule AUTO: rows are kept by how often their partners arrive, and how arrivals are counted is tried out.
 
 What can be chosen (CHOICES): all arrivals, late ones only at two half-lives, or both; those of the partners' streams,
-or of all streams together, for a key that has just come on one stream may be about to come on the other. No choice serves
-all streams best (docs/decisions/0017).
+or of all streams together, for a key that has just come on one stream may be about to come on the other. No choice
+serves all streams best (docs/decisions/0017).
 
 Once memory is full, and every so often, each choice is tried for a while: a fork of the shard that follows it takes the
 same rows and counts its matches, and the shard goes by whichever has matched most lately. Of a large shard, samples of
-keys are forked instead, in memory to scale, and a choice must be ahead by two standard errors over them: one popular
+keys are forked instead, in memory to scale, and a choice must be ahead by four standard errors over them: one popular
 key proves nothing. Trials lie further apart the longer nothing changes, and leave early what is far behind; they begin
 at once when the rate of matches moves. Everything happens at numbers of arrivals, which do not depend on batches.
 """
