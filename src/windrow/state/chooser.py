@@ -62,7 +62,7 @@ FIRST_LOOK = 64  # arrivals
 LOOKS = 16  # in a window
 SAMPLED_LOOKS = 4  # the same with samples: between looks their forks are out of the processor's cache
 TRIAL_WINDOWS = 8  # a trial ends when nothing has changed for so long
-PROMISING = 1  # window: a trial with samples ends when after so long no choice is ahead by a standard error
+PROMISING, LIKELY = 1, 2.0  # a trial with samples ends when after a window no choice is ahead by two standard errors
 LONGEST_REST, LONGER = 128, 4  # windows; each rest is so many times the one before
 STEADY = 16  # windows: a trial before a rest that long leaves choices that are surely far behind after a window
 FAR, SURELY = 0.02, 4.0  # behind by this part, and by so many standard errors
@@ -225,19 +225,23 @@ class Chooser:
         block.write_growth(shard.words)
         upkeep.reconsider(shard.words)
 
-    def _weigh(self) -> None:
-        """Let the shard and all that is tried go by their choices, as all arrivals weigh now beside late ones."""
+    def _weigh(self, again: bool = False) -> None:
+        """Let the shard and all that is tried go by their choices, as all arrivals weigh now beside late ones.
+
+        Again that is only of use to those that mix them.
+        """
         self.weighed = self._arrivals
-        self._follow(self.shard, self.choice)
+        if CHOICES[self.choice].mixed or not again:
+            self._follow(self.shard, self.choice)
         for forks in self.forks:
             for k, fork in enumerate(forks):
-                if fork is not None:
+                if fork is not None and (CHOICES[k].mixed or not again):
                     self._follow(fork, k, self.share)
 
     def _reweigh(self) -> None:
         """Weigh again when arrivals have become so many more that it tells."""
         if self._arrivals >= REWEIGH * self.weighed:
-            self._weigh()
+            self._weigh(again=True)
 
     def _compare(self) -> None:
         """Count what each fork has gained, go by the best, and end the trial when its time has come."""
@@ -302,7 +306,7 @@ class Chooser:
         if self.share == 1.0 or self._arrivals < self.end - (TRIAL_WINDOWS - PROMISING) * self.window:
             return
         ahead = self.scores - self.scores[:, self.choice, None]
-        promising = ahead.mean(axis=0) > ahead.std(axis=0, ddof=1) / np.sqrt(SAMPLES)
+        promising = ahead.mean(axis=0) > LIKELY * ahead.std(axis=0, ddof=1) / np.sqrt(SAMPLES)
         if not (promising & ~self._gone()).any():
             self.end = self._arrivals
 
