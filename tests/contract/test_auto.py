@@ -114,19 +114,24 @@ def test_counting_sheds_as_emitting_does(trial: str) -> None:
 def test_snapshots_go_on_as_if_nothing_had_happened(memory: Any, streams: Any, trial: str) -> None:
     tables, engine = streams(3), wr.Engine(query(memory))
     plain = wr.Engine(query(memory))
-    forked = narrowed = False
+    forked = narrowed = short = False
+    trying = 0  # pushes
     for start in range(0, STEPS, 50):
         batch = {name: table.slice(start, 50) for name, table in tables.items()}
         assert engine.push(batch).equals(plain.push(batch))
         forked = forked or bool(chooser(engine).forks)
         left = [sum(fork is not None for fork in forks) for forks in chooser(engine).forks]
         narrowed = narrowed or any(n < choosing.TRIED for n in left)
+        short = short or (not left and 0 < 100 * trying < (choosing.TRIAL_WINDOWS - 1) * 2 * WINDOW)
+        trying = trying + 1 if left else 0
         saved = engine.snapshot()
         assert saved == plain.snapshot()
         engine = wr.Engine.restore(saved)
     assert forked or memory != 24
-    if streams is popular:  # where one choice is far ahead the others are left all at once, and the trial ends
-        assert narrowed == (forked and trial == "few")
+    if trial == "few":  # some are left, or all but one at once, which ends the trial
+        assert (narrowed or short) == forked
+    else:
+        assert not narrowed
 
 
 def test_it_finds_out_what_tells() -> None:
@@ -223,7 +228,7 @@ def test_all_arrivals_weigh_as_much_as_late_ones() -> None:
         late = sum(float(keys[:, words[f"brief{s}"]].sum()) for s in range(2))
         ratios.append(float(shard.floats[at.MIX]) * 400 / late)  # as many as there were when they were weighed
         assert shard.floats[at.WEIGHT] < shard.floats[at.MIX_UNTIL]
-    assert min(ratios) > 0.5 and 1.8 < max(ratios) < 2.5
+    assert 1.0 < min(ratios) < 1.4 and 2.0 < max(ratios) < 2.8
 
 
 def test_counts_of_many_partners_can_be_multiplied() -> None:

@@ -80,8 +80,8 @@ class Chooser:
 
     def __init__(self, shard: Shard) -> None:
         self.shard = shard
-        self.forks: list[list[Shard | None]] = []  # by sample and choice; None: too far behind to be tried on
-        self.choice = 0
+        self.forks: list[list[Shard | None]] = []  # by sample and choice; None: not tried, or too far behind
+        self.choice = LARGE
         self.next = FIRST_LOOK  # the number of arrivals at which to look
         self.end = 0  # and that at which the trial or the rest ends
         self.rest = 1  # windows
@@ -181,14 +181,17 @@ class Chooser:
             self.choice = SMALL if self.share == 1.0 else LARGE
         for low, high in self._samples():
             fork = self.shard.fork(low, high)
-            self.forks.append([fork.twin() if self._is_tried(k) else None for k in range(len(CHOICES))])
+            self.forks.append([self._forked(fork, k) for k in range(len(CHOICES))])
         self._weigh()
         self.counted, self.looked = self._gained(), self._arrivals
         self.end = self._arrivals + TRIAL_WINDOWS * self.window
         self.next = self._arrivals + self._step
 
-    def _is_tried(self, number: int) -> bool:
-        return number == self.choice or number != (LARGE if self.share == 1.0 else SMALL)
+    def _forked(self, fork: Shard, number: int) -> Shard | None:
+        """A fork for a choice: the given one for the present choice, its twins for others; None if it is not tried."""
+        if number == self.choice:
+            return fork
+        return None if number == (LARGE if self.share == 1.0 else SMALL) else fork.twin()
 
     def _sampled_rows(self) -> int:
         """Residents in all samples: a popular key in one of them may have most of the shard's."""
@@ -281,19 +284,23 @@ class Chooser:
         """Which choices are no longer tried."""
         return np.array([fork is None for fork in self.forks[0]])
 
+    @property
+    def _tried_for(self) -> float:
+        """Windows since the trial began, or since the choice last changed."""
+        return TRIAL_WINDOWS - (self.end - self._arrivals) / self.window
+
     def _narrow(self) -> None:
         """Try those no longer that are surely far behind the present choice, once a window has been counted.
 
         Not where matches have values, of which a few may weigh as much as all others, or less than nothing.
         """
-        begun = self.end - TRIAL_WINDOWS * self.window
-        if self.rest < STEADY or self._arrivals < begun + self.window or self.shard.plan.value:
+        if self.rest < STEADY or self._tried_for < 1 or self.shard.plan.value:
             return
         behind = self.scores[:, self.choice, None] - self.scores
         now, total = self.scores[:, self.choice].sum(), behind.sum(axis=0)
         far = (total > FAR * now) & (total > SURELY * np.sqrt(max(now, 0.0)))
         if self.share < 1.0:
-            far &= behind.mean(axis=0) > SURELY * behind.std(axis=0, ddof=1) / np.sqrt(SAMPLES)
+            far &= surely(behind, SURELY)
         for k in np.flatnonzero(far):
             for forks in self.forks:
                 forks[k] = None
@@ -303,10 +310,9 @@ class Chooser:
 
     def _give_up(self) -> None:
         """End a trial with samples in which nobody promises to do better than the present choice."""
-        if self.share == 1.0 or self._arrivals < self.end - (TRIAL_WINDOWS - PROMISING) * self.window:
+        if self.share == 1.0 or self._tried_for < PROMISING:
             return
-        ahead = self.scores - self.scores[:, self.choice, None]
-        promising = ahead.mean(axis=0) > LIKELY * ahead.std(axis=0, ddof=1) / np.sqrt(SAMPLES)
+        promising = surely(self.scores - self.scores[:, self.choice, None], LIKELY)
         if not (promising & ~self._gone()).any():
             self.end = self._arrivals
 
@@ -318,7 +324,7 @@ class Chooser:
         ahead = self.scores[:, best] - self.scores[:, self.choice]
         if ahead.sum() <= max(np.sqrt(now), MARGIN * now):
             return self.choice
-        if self.share < 1.0 and ahead.mean() <= SURE * ahead.std(ddof=1) / np.sqrt(SAMPLES):
+        if self.share < 1.0 and not surely(ahead, SURE):
             return self.choice
         return best
 
@@ -385,6 +391,11 @@ class Chooser:
 def rows_to_try(plan: Plan, size: int) -> int:
     """How many residents can be tried with in so many bytes."""
     return min(TRIAL_ROWS, size // TRIED // (plan.row_bytes() + plan.key_bytes()))
+
+
+def surely(lead: np.ndarray, errors: float) -> np.ndarray:
+    """Whether leads, by sample, are in the mean above nothing by so many standard errors."""
+    return np.asarray(lead.mean(axis=0) > errors * lead.std(axis=0, ddof=1) / np.sqrt(SAMPLES))
 
 
 def gain(shard: Shard) -> float:
