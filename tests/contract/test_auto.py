@@ -295,16 +295,16 @@ def test_what_is_told_to_be_enough_is_enough(split: bool) -> None:
 
 
 def test_only_budgets_that_allow_trials_pay_for_them() -> None:
-    plans = {size: wr.Engine(query(size), schemas=SCHEMAS).bound()[1].plan for size in ("20 kB", "100 kB", "2 MB")}
-    assert [plan.trial_bytes for plan in plans.values()] == [0, 0, 250_000]
-    assert choosing.rows_to_try(plans["2 MB"], 250_000) >= choosing.LEAST_ROWS
+    plans = {size: wr.Engine(query(size), schemas=SCHEMAS).bound()[1].plan for size in ("20 kB", "1 MB", "8 MB")}
+    assert [plan.fork_bytes for plan in plans.values()] == [0, 0, 500_000 // choosing.FORKS]
+    assert choosing.rows_to_try(plans["8 MB"], 16_000) >= choosing.LEAST_ROWS
 
 
 def test_a_budget_in_rows_forgets_what_one_in_bytes_left_for_trials() -> None:
     engine = wr.Engine(query("30 kB"), schemas=SCHEMAS)
     engine.memory = 100
     restored = wr.Engine.restore(engine.snapshot())
-    assert engine.bound()[1].plan.trial_bytes == restored.bound()[1].plan.trial_bytes == at.HIGH
+    assert engine.bound()[1].plan.fork_bytes == restored.bound()[1].plan.fork_bytes == at.HIGH
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import pytest
 
 import windrow as wr
 from windrow.kernels import layout as at
+from windrow.quality.tracker import Tracker
 from windrow.spec import Band, Query, Stream, Window
 
 SCHEMA = pa.schema([("t", pa.int64()), ("k", pa.int64())])
@@ -31,6 +32,11 @@ def pushed(engine, tables, step):
     for start in range(0, rows, step):
         engine.push({name: table.slice(start, step) for name, table in tables.items()})
     return engine.metrics
+
+
+def limit(engine, limit_bytes):
+    """Let the second join of an engine that has not begun have so many bytes."""
+    engine._tracker = Tracker(engine.bound()[0].plan, limit_bytes)
 
 
 def exact_count(query, tables):
@@ -77,7 +83,7 @@ def test_the_true_recall_lies_in_the_interval_of_a_sample(policy, skew):
         tables = streams_of(seed, 3000, 1000, skew=skew)
         query = query_of(memory=300, policy=policy, window=600, seed=seed)
         engine = wr.Engine(query, dict.fromkeys("ab", SCHEMA), count_only=True)
-        engine._tracker.limit_bytes = limit_bytes
+        limit(engine, limit_bytes)
         # Which rows are sampled follows from their numbers: let every run draw others.
         engine._tracker.shard.words[at.SEQ] = 10_007 * seed
         metrics = pushed(engine, tables, 500)
@@ -86,7 +92,7 @@ def test_the_true_recall_lies_in_the_interval_of_a_sample(policy, skew):
         assert low <= metrics.recall <= high
         widths.append(high - low)
         inside += low <= metrics.matched / exact_count(query, tables) <= high
-        assert engine._tracker.shard.charged_bytes <= limit_bytes
+        assert engine._tracker.shard.allocated_bytes <= limit_bytes
     assert max(shares) <= 0.25  # halved at least twice
     assert inside >= 51, (inside, np.mean(widths))
     assert np.mean(widths) < 0.5  # an interval that says nothing always holds
@@ -96,7 +102,7 @@ def test_recall_is_given_up_where_too_few_rows_could_be_sampled():
     tables = streams_of(4, 500, 100)
     query = query_of(window=100, on=Band("a.k", "b.k", 1), memory=20)
     engine = wr.Engine(query, dict.fromkeys("ab", SCHEMA))
-    engine._tracker.limit_bytes = 2_000
+    limit(engine, 6_000)
     metrics = pushed(engine, tables, 100)
     assert engine._tracker.given_up
     assert (metrics.recall, metrics.recall_interval, metrics.recent_recall, metrics.exact_matched) == (None,) * 4
@@ -111,11 +117,9 @@ def test_recall_can_be_left_out():
 
 def test_a_snapshot_keeps_the_estimate():
     tables = streams_of(6, 2000, 600)
-    engine = wr.Engine(query_of(memory=120, window=400), dict.fromkeys("ab", SCHEMA))
-    engine._tracker.limit_bytes = 20_000
+    engine = wr.Engine(query_of(memory="80 kB", window=400), dict.fromkeys("ab", SCHEMA))
     pushed(engine, {n: t.slice(0, 1000) for n, t in tables.items()}, 500)
     other = wr.Engine.restore(engine.snapshot())
-    other._tracker.limit_bytes = 20_000
     for one in (engine, other):
         pushed(one, {n: t.slice(1000) for n, t in tables.items()}, 500)
     assert engine._tracker.share == other._tracker.share < 1.0

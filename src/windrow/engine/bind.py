@@ -17,7 +17,7 @@ from windrow.policies import Age, Auto, Given, GreedyDual, Policy
 from windrow.spec import Memory, Query, Stream, split_reference
 from windrow.spec.bytesize import format_bytes
 from windrow.state.block import fixed_bytes
-from windrow.state.chooser import LEAST_ROWS, rows_to_try
+from windrow.state.chooser import FORKS, LEAST_ROWS, rows_to_try
 from windrow.state.coding import TimeDomain, duration_in_units, moment, time_domain
 from windrow.state.plan import Joins, Learning, Plan, Shedding
 from windrow.statistics import Decayed, Oracle, Running, Sketch, Statistic
@@ -26,7 +26,6 @@ STATISTICS_SHARE = 8  # one part in so many of a budget in bytes is for keys tha
 RECALL_SHARE = 16  # and one in so many for the estimate of recall
 SMALL_SAMPLE_BYTES = 1 << 16
 TRIAL_SHARE = 16  # and one in so many for the trials of the policy auto
-SMALL_TRIAL_BYTES = 1 << 18
 LONGEST = 2**61  # lateness and patience, in units of time
 
 
@@ -255,7 +254,7 @@ def _row_budget(plan: Plan, rows: int, portions: tuple[float, ...]) -> tuple[Pla
     if min(caps) < 1:
         raise MemoryTooSmall(f"memory of {rows} rows leaves a stream without a single row: give more, or do not split")
     idle = max(1 << 16, 4 * rows)
-    plan = replace(plan, cap_rows=caps, cap_bytes=(HIGH,) * len(caps), idle_limit=idle, trial_bytes=HIGH)
+    plan = replace(plan, cap_rows=caps, cap_bytes=(HIGH,) * len(caps), idle_limit=idle)
     return plan, max(1 << 22, 256 * rows)
 
 
@@ -277,7 +276,9 @@ def _byte_budget(plan: Plan, memory: Memory, portions: tuple[float, ...], fixed:
         )
     counts_keys = learning.kind == at.STAT_RUNNING and plan.directories > 0
     limit = idle // plan.key_bytes() if counts_keys else HIGH
-    return replace(plan, cap_bytes=caps, cap_rows=(HIGH,) * len(caps), idle_limit=limit, trial_bytes=trial), recall
+    room = fixed + idle + sum(caps)
+    plan = replace(plan, cap_bytes=caps, cap_rows=(HIGH,) * len(caps), idle_limit=limit, room_bytes=room)
+    return replace(plan, fork_bytes=trial // FORKS), recall
 
 
 def _recall_bytes(total: int) -> int:
@@ -287,10 +288,11 @@ def _recall_bytes(total: int) -> int:
 
 def _trial_bytes(plan: Plan, total: int) -> int:
     """Bytes of a budget for the trials of `auto`: a small part; none where they would be too few to try anything."""
-    if plan.rule != at.AUTO:
+    if plan.rule != at.AUTO or not plan.common_key:
         return 0
-    size = max(total // TRIAL_SHARE, min(total // 8, SMALL_TRIAL_BYTES))
-    return size if rows_to_try(plan, size) >= LEAST_ROWS else 0
+    size, rows = total // TRIAL_SHARE, total // 2 // plan.row_bytes()
+    tried = replace(plan, fork_bytes=size // FORKS, idle_limit=total // STATISTICS_SHARE // plan.key_bytes())
+    return size if rows_to_try(tried, rows) >= LEAST_ROWS else 0
 
 
 def _enough(plan: Plan, least: int, portions: tuple[float, ...], fixed: int) -> int:

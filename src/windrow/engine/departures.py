@@ -56,13 +56,15 @@ class Departures:
             late = np.flatnonzero(batch.is_late)
             self._add(stream, batch.table, late, "late", np.full(len(late), clock), np.full(len(late), seq))
 
-    def add_disordered(self, rows: list[Rows], packed: Packed, bases: list[int], clock: int, seq: int) -> None:
-        """Rows of a push that was taken when the clock and the sequence number stood at these."""
+    def add_disordered(
+        self, rows: list[Rows], packed: Packed, bases: list[int], clock: int, seq: int, group: int
+    ) -> None:
+        """Rows of a push that was taken when the clock and the sequence number stood at these, in groups of so many."""
         where = packed.order
         live = packed.head[2][where] != 0
         number = seq + np.cumsum(live) - 1
         tick = packed.tick[where]
-        behind = live & ((tick <= clock) | _cut_off(tick))
+        behind = live & ((tick <= clock) | _cut_off(tick, group))
         for stream, batch in enumerate(rows):
             mine = behind & (packed.stream[where] == stream)
             chosen = packed.row[where[mine]] - bases[stream]
@@ -79,8 +81,8 @@ class Departures:
         self._pieces[stream].append(pa.Table.from_arrays([*columns, *facts], schema=schema))
 
 
-def _cut_off(tick: np.ndarray) -> np.ndarray:
+def _cut_off(tick: np.ndarray, group: int) -> np.ndarray:
     """Rows of an instant with so many rows that they are taken in several groups: all but the first group."""
     starts = np.flatnonzero(np.diff(tick, prepend=tick[:1] - 1))
     sizes = np.diff(starts, append=len(tick))
-    return np.arange(len(tick)) - np.repeat(starts, sizes) >= at.GROUP_LIMIT
+    return np.arange(len(tick)) - np.repeat(starts, sizes) >= group

@@ -31,10 +31,11 @@ from windrow.spec import Memory, Query, Window
 from windrow.state import snapshot as snapshots
 from windrow.state.coding import ticks_of
 from windrow.state.compact import layout_digest
-from windrow.state.payload import Payload
+from windrow.state.payload import SPARE_BYTES, Payload
 from windrow.state.shard import Full, Shard
 from windrow.statistics import Oracle
 
+SPARE_SHARE = 32  # one part in so many of a budget in bytes: dead payload that is not worth a copy
 _COUNTERS = (("expired", at.EXPIRED), ("shed", at.SHED), ("sampled", at.SAMPLED), ("resident_rows", at.ROWS))
 
 
@@ -228,7 +229,7 @@ class Engine:
         self._departures.add_shed(shard.gone(), payloads)
         if shard.stream_counter(at.SHED).any():
             bases = [payload.rows for payload in self._payloads]
-            self._departures.add_disordered(rows, packed, bases, clock, seq)
+            self._departures.add_disordered(rows, packed, bases, clock, seq, shard.plan.group)
 
     def _count(self, rows: list[Rows]) -> None:
         for s, r in enumerate(rows):
@@ -238,13 +239,14 @@ class Engine:
         """Store the payload of the rows that have become residents."""
         if self.count_only:
             return
-        binding, residents = self.bound()[0], shard.stream_counter(at.ROWS)
+        residents = shard.stream_counter(at.ROWS)
         there = still_there(shard.words, packed.slot, packed.stream, packed.row)
         for s, payload in enumerate(self._payloads):
             mine = np.flatnonzero(there & (packed.stream == s))
             table = rows[s].table.select(payload.schema.names)
             payload.admit(shard.words, table, packed.row[mine] - payload.rows, packed.slot[mine])
-            payload.tidy(shard.words, int(residents[s]), saved.payload_bytes(binding, shard, s))
+            self._tidy(s, int(residents[s]))
+        self._shrink()
 
     # -- changing while it runs ------------------------------------------------------------------------------------
 
@@ -286,19 +288,27 @@ class Engine:
             self._binding, self._shard = binding, shard
             if self._departures is not None:
                 self._departures.add_shed(shard.gone(), [payload.table() for payload in self._payloads])
-            for s, payload in enumerate(self._payloads):
-                live = saved.payload_bytes(binding, shard, s)
-                payload.tidy(shard.words, int(shard.stream_counter(at.ROWS)[s]), live)
-            self._shrink()
+            for s, rows in enumerate(shard.stream_counter(at.ROWS).tolist()):
+                self._tidy(s, rows)
+            self._shrink(changed=True)
         self.query = query
 
-    def _shrink(self) -> None:
-        """Move into blocks as large as the residents need, where those are several times too large."""
+    def _tidy(self, stream: int, residents: int) -> None:
+        """Copy a stream's payload together where too much of it is dead."""
         binding, shard = self.bound()
-        if shard.spacious:
+        spare = min(SPARE_BYTES, binding.plan.room_bytes // SPARE_SHARE)
+        live = saved.payload_bytes(binding, shard, stream)
+        self._payloads[stream].tidy(shard.words, residents, live, spare)
+
+    def _shrink(self, changed: bool = False) -> None:
+        """Move into blocks as large as the residents need: after a push where payload needs their room; after a change
+        of windows or memory also where they are several times too large."""
+        binding, shard = self.bound()
+        beside = sum(payload.nbytes for payload in self._payloads)
+        if (changed or shard.words.nbytes + beside > binding.plan.room_bytes) and shard.spacious(beside):
             self._shard = saved.shrunk(shard, self._payloads if binding.keeps_payload else [])
             self._shard.words[at.KEEP_GONE] = shard.words[at.KEEP_GONE]
-        if self._tracker is not None and self._tracker.shard.spacious:
+        if changed and self._tracker is not None and self._tracker.shard.spacious():
             self._tracker.shard = saved.shrunk(self._tracker.shard, [])
 
     def _changed(self, binding: Binding) -> Shard:
@@ -374,6 +384,17 @@ class Engine:
             exact_matched=recall.exact_matched if recall else None,
             joins={join.name: n for join, n in by_join} if self.query.named else {},
         )
+
+    @property
+    def allocated_bytes(self) -> int:
+        """Bytes that are really allocated now: blocks with their reserve, trials, payload, and what estimates recall.
+
+        Not a metric, because it is not state: an engine that has just been restored has less in reserve.
+        """
+        if self._shard is None:
+            return 0
+        exact = self._tracker.shard.allocated_bytes if self._tracker is not None else 0
+        return self._shard.allocated_bytes + exact + sum(payload.nbytes for payload in self._payloads)
 
     def _recall(self, matched: int, lossy: bool) -> Recall | None:
         """What is known of recall: all, as long as nothing was shed."""

@@ -21,7 +21,7 @@ from windrow.engine.prepare import PAYLOAD_CHARGE, codes_in, fixed_cost, gains, 
 from windrow.errors import SnapshotError, WindrowError
 from windrow.kernels import layout as at
 from windrow.kernels.compact import read_slots
-from windrow.quality.tracker import Tracker
+from windrow.quality.tracker import Tracker, exact_plan
 from windrow.spec import Query
 from windrow.state import snapshot as snapshots
 from windrow.state.coding import times
@@ -169,7 +169,8 @@ def opened(query: Query, count_only: bool, departures: bool, header: dict[str, A
     arrived = np.array(header["arrived"], np.int64).reshape(plan.streams, 3)
     tracker = None
     if "tracker" in header:
-        exact = restored(plan.without_cap(), False, columns_of(snapshots.table_of(buffers.pop(0))), [{}] * plan.streams)
+        columns = columns_of(snapshots.table_of(buffers.pop(0)))
+        exact = restored(exact_plan(plan, binding.recall_bytes), False, columns, [{}] * plan.streams)
         tracker = Tracker(plan, binding.recall_bytes, exact)
         tracker.resume(header["tracker"])
     false = np.array(header["false"], np.int64).reshape(len(binding.results))

@@ -1,7 +1,7 @@
 """What the drivers share: one group of rows that arrive together, before and after it is probed.
 
 A batch is one block of words too: `r` as integers, `rx` as floats, one record per row in the order in which rows
-are taken. A driver takes it group by group (a group: the rows of one tick, at most GROUP_LIMIT). For each:
+are taken. A driver takes it group by group (a group: the rows of one tick, at most GROUP). For each:
 
     enter   see that there is room, move clock and watermark, expire
     probe   each row in turn: count or emit its matches, learn from it, admit it      <- the driver's own part
@@ -39,7 +39,7 @@ from windrow.kernels.layout import (
     GIVEN,
     GONE_COUNT,
     GREEDY_DUAL,
-    GROUP_LIMIT,
+    GROUP,
     GROW_BLOCKS,
     GROW_KEYS,
     GROW_SLOTS,
@@ -49,6 +49,8 @@ from windrow.kernels.layout import (
     HIST_SIZE,
     HISTS_AT,
     IDLE_LIMIT,
+    INDEX_SIZE,
+    INDEXES_AT,
     KEEP_GONE,
     KEY,
     KEY_BYTES,
@@ -57,6 +59,7 @@ from windrow.kernels.layout import (
     LAST_ROWS,
     LEAVING,
     NEAR,
+    NEED,
     NONE,
     PENDING,
     PER_STREAM,
@@ -76,6 +79,7 @@ from windrow.kernels.layout import (
     RANK,
     REACH,
     ROW,
+    ROWS,
     SAMPLED,
     SCORE_OFF,
     SEQ,
@@ -89,6 +93,7 @@ from windrow.kernels.layout import (
     USED_ROWS,
     VALUE_SUM,
     WEIGHT,
+    X_STREAM,
 )
 from windrow.kernels.memory import Memory, memory_of
 from windrow.kernels.ordered import used_at
@@ -136,7 +141,7 @@ def row_words(m: Memory) -> int:
 def group_end(m: Memory, r: Any, start: int, rows: int) -> int:
     """Where the group that starts at a row ends."""
     words = row_words(m)
-    last = min(rows, start + GROUP_LIMIT)
+    last = min(rows, start + m.w[GROUP])
     tick = r[start * words + R_TICK]
     end = start + 1
     while end < last and r[end * words + R_TICK] == tick:
@@ -146,22 +151,33 @@ def group_end(m: Memory, r: Any, start: int, rows: int) -> int:
 
 @inline
 def room(m: Memory, rows: int) -> int:
-    """DONE when a group of rows will fit the block, or what has to grow first."""
-    if m.w[FREE_COUNT] + m.w[SLOT_CAP] - m.w[TOP] < rows:
+    """DONE when a group of rows will fit the block, or what has to grow first, by as many places as NEED says."""
+    m.w[NEED] = rows - (m.w[FREE_COUNT] + m.w[SLOT_CAP] - m.w[TOP])
+    if m.w[NEED] > 0:
         return DRAIN if m.w[GONE_COUNT] > 0 else GROW_SLOTS
     for d in range(m.dirs):
         ctl = m.dirs_at + d * DIR_SIZE
         if m.w[ctl + KEY_IDLE] > m.w[IDLE_LIMIT]:
             return PRUNE
-        live = m.w[ctl + KEY_LIVE] + rows
-        if live > m.key_cap or 2 * live > m.table_size:
+        m.w[NEED] = m.w[ctl + KEY_LIVE] + rows - m.key_cap
+        if m.w[NEED] > 0:  # tables have two places for a key, at least
             return GROW_KEYS
     for ix in range(m.indexes):
-        used = m.w[used_at(m, ix)]
-        # every block may be full and split at the next row; a half splits again after as many rows as it lacks
-        if used + min(rows, used + rows // (BLOCK // 2) + 1) >= m.w[BLOCK_CAP]:
+        held = m.w[stream_at(m, m.w[m.w[INDEXES_AT] + ix * INDEX_SIZE + X_STREAM]) + ROWS]
+        m.w[NEED] = m.w[used_at(m, ix)] + splits(held, rows) + 1 - m.w[BLOCK_CAP]
+        if m.w[NEED] > 0:
             return GROW_BLOCKS
     return DONE
+
+
+@inline
+def splits(held: int, rows: int) -> int:
+    """Blocks that more rows can add, at most, to an ordered index that holds some.
+
+    A block splits at the row after it is full, so before the first k splits k * (BLOCK + 1) rows were in k blocks; a
+    half splits again after as many rows as it lacks.
+    """
+    return min(rows, (held + rows) // (BLOCK + 1) + rows // (BLOCK // 2) + 1)
 
 
 @inline

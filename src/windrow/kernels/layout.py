@@ -42,6 +42,7 @@ MIX, MIX_UNTIL = (next(_next) for _ in range(2))  # floats
 # switches
 RULE, BY_ROW, STATISTIC, KEEP_IDLE, EMIT, FAIL_WHEN_FULL, HAS_VALUE, VALUE_SUM = (next(_next) for _ in range(8))
 SEED, KEY_BYTES, IDLE_LIMIT, DRIFTING, KEEP_GONE, LEARNED_AHEAD, PENDING = (next(_next) for _ in range(7))
+GROUP, NEED = (next(_next) for _ in range(2))  # rows of one instant that arrive together, and places that were lacking
 CREDIT_START, CREDIT_GAIN = (next(_next) for _ in range(2))
 GROWTH, SAMPLE_SHARE, SAMPLE_WEIGHT, DROP, CREDIT_SHARE, AGE_LIMIT = (next(_next) for _ in range(6))  # floats
 # sizes
@@ -133,6 +134,6 @@ DONE, GROW_SLOTS, GROW_KEYS, GROW_BLOCKS, PRUNE, FULL, PAUSE, DRAIN = range(8)
 G_STREAM, G_ROW, G_SEQ, G_CLOCK, G_WHY, GONE_SIZE = range(6)
 
 CACHED = 1 << 12  # places of a key table: with fewer, all of the state stays in the processor's cache by itself
-GROUP_LIMIT = 4096  # rows of one instant that arrive together, at most
+GROUP_LIMIT = 4096  # rows of one instant that arrive together, at most; fewer in small budgets (Plan.group)
 OUT_PAUSE = 1 << 20  # matches after which a driver comes back
 GROUPS = 32  # random groups of stored rows from which the interval of recall is estimated

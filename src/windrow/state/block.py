@@ -210,7 +210,7 @@ def write_windows(words: np.ndarray, plan: Plan) -> None:
         pool = lines[stream, at.POOL]
         lines[stream, at.OFFSET] = pools[pool, at.WIDTH]
         pools[pool, at.WIDTH] += 1
-    words[at.IDLE_LIMIT] = plan.idle_limit
+    words[at.IDLE_LIMIT], words[at.GROUP] = plan.idle_limit, plan.group
     words.view(np.float64)[at.DROP] = plan.drop
 
 

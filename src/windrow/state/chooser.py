@@ -23,7 +23,8 @@ from windrow.kernels import layout as at
 from windrow.kernels import upkeep
 from windrow.kernels.estimate import MIX_STEP
 from windrow.kernels.sample import sampled_keys
-from windrow.state import block
+from windrow.state import block, room
+from windrow.state.plan import SAMPLE_MARGIN
 
 if TYPE_CHECKING:
     from windrow.state.plan import Plan
@@ -57,6 +58,8 @@ TRIAL_ROWS = 4096  # residents that are tried with, about
 LEAST_ROWS = 48  # and at least
 MOST_TIMES = 2  # as many as should be tried with are too many: wait until fewer rows have the sampled keys
 SAMPLES = 6  # of the keys of a large shard
+FORKS = TRIED * SAMPLES
+UNEVEN = 0.75  # of the bytes of forks: samples are not all of one size
 SURE = 4.0  # standard errors of the mean over samples; by chance two are common with so many rivals and looks
 FIRST_LOOK = 64  # arrivals
 LOOKS = 16  # in a window
@@ -121,7 +124,7 @@ class Chooser:
     def watch(self, piece: np.ndarray) -> None:
         """Let the forks take what the shard has just taken; look, if it is time."""
         if self.forks:
-            samples = self._samples()
+            samples = _samples(self.share)
             tried = self._sampled(piece, 0.0, samples[-1][1])  # all samples lie side by side: one pass leaves few rows
             for forks, (low, high) in zip(self.forks, samples, strict=True):
                 rows = self._sampled(tried, low, high) if len(samples) > 1 else tried
@@ -134,12 +137,6 @@ class Chooser:
     def tried(self) -> Iterator[Shard]:
         """All forks that run now."""
         return (fork for forks in self.forks for fork in forks if fork is not None)
-
-    def _samples(self) -> list[tuple[float, float]]:
-        """The samples of keys that are tried: from one share to another."""
-        if self.share == 1.0:
-            return [(0.0, 1.0)]
-        return [(k * self.share, (k + 1) * self.share) for k in range(SAMPLES)]
 
     def _sampled(self, piece: np.ndarray, low: float, high: float) -> np.ndarray:
         """The rows of a sample; a copy, because drivers write the slots of rows into their records."""
@@ -166,20 +163,22 @@ class Chooser:
 
     def _begin(self) -> None:
         """Fork the shard once for each choice."""
-        plan, rows = self.shard.plan, self._rows
         self.window = self._window_arrivals()
-        most = rows_to_try(plan, plan.trial_bytes)
-        self.share = 1.0 if rows <= most else most / rows / SAMPLES
-        if most < LEAST_ROWS or (self.share < 1.0 and not plan.common_key):
-            self.next = at.HIGH  # too small, or no key to sample by: what it goes by stays as it is
+        plan, most = self.shard.plan, rows_to_try(self.shard.plan, self._rows)
+        share = 1.0 if self._rows <= most and plan.fork_bytes == at.HIGH else min(most / max(self._rows, 1), 1.0) / SAMPLES
+        if share < 1.0 and not plan.common_key:
+            self.next = at.HIGH  # no key to sample by: what it goes by stays as it is
             return
-        if self.share < 1.0 and self._sampled_rows() > MOST_TIMES * most:
+        if most < LEAST_ROWS:
+            self._go_untried()
+            return
+        if share < 1.0 and self._too_large(share, most):
             self.end = self.next = self._arrivals + self.window
             return
-        self.forks = []
+        self.share, self.forks = share, []
         if self.weighed == 0:
             self.choice = SMALL if self.share == 1.0 else LARGE
-        for low, high in self._samples():
+        for low, high in _samples(self.share):
             fork = self.shard.fork(low, high)
             self.forks.append([self._forked(fork, k) for k in range(len(CHOICES))])
         self._weigh()
@@ -191,11 +190,25 @@ class Chooser:
         """A fork for a choice: the given one for the present choice, its twins for others; None if it is not tried."""
         if number == self.choice:
             return fork
-        return None if number == (LARGE if self.share == 1.0 else SMALL) else fork.twin()
+        one, other = (LARGE, SMALL) if self.share == 1.0 else (SMALL, LARGE)
+        return None if number == (other if self.choice == one else one) else fork.twin()
 
-    def _sampled_rows(self) -> int:
-        """Residents in all samples: a popular key in one of them may have most of the shard's."""
-        return sum(int(upkeep.sample_size(self.shard.words, low, high)[0]) for low, high in self._samples())
+    def _go_untried(self) -> None:
+        """Go by what serves most streams, where memory has no bytes for forks."""
+        if self.weighed == 0:
+            self.choice = SMALL
+            self._weigh()
+        self._reweigh()
+        self.end = self.next = self._arrivals + self.window
+
+    def _too_large(self, share: float, most: int) -> bool:
+        """Whether samples of a share have too many rows, or their forks take too many bytes: a popular key in one of
+        them may have most of the shard's rows."""
+        rows, size = 0, 0
+        for low, high in _samples(share):
+            rows += int(upkeep.sample_size(self.shard.words, low, high)[0])
+            size += TRIED * block.block_bytes(self.shard.plan, self.shard.room_for_sample(low, high))
+        return rows > MOST_TIMES * most or size > FORKS * self.shard.plan.fork_bytes
 
     @property
     def _rows(self) -> int:
@@ -378,7 +391,7 @@ class Chooser:
         self.since = (arrivals, clock)
         self.share, self.rate, self.gained = floats[:3].tolist()
         self.scores, self.counted = floats[3:].reshape(2, SAMPLES, len(CHOICES)).copy()
-        fine = 0 <= self.choice < len(CHOICES) and forks in (0, len(self._samples())) and 0 < self.rest <= LONGEST_REST
+        fine = 0 <= self.choice < len(CHOICES) and forks in (0, len(_samples(self.share))) and 0 < self.rest <= LONGEST_REST
         if not (fine and 0 <= self.window <= MOST and 0.0 < self.share <= 1.0 and np.isfinite(floats).all()):
             raise ValueError("trial")
         if not (min(self.looked, self.weighed) >= 0 and max(self.looked, self.weighed, arrivals) <= self._arrivals):
@@ -388,9 +401,20 @@ class Chooser:
         return int(forks)
 
 
-def rows_to_try(plan: Plan, size: int) -> int:
-    """How many residents can be tried with in so many bytes."""
-    return min(TRIAL_ROWS, size // TRIED // (plan.row_bytes() + plan.key_bytes()))
+def _samples(share: float) -> list[tuple[float, float]]:
+    """The samples of keys that are tried: from one share to another."""
+    if share == 1.0:
+        return [(0.0, 1.0)]
+    return [(k * share, (k + 1) * share) for k in range(SAMPLES)]
+
+
+def rows_to_try(plan: Plan, rows: int) -> int:
+    """How many of so many residents can be tried with: over all samples, in the bytes that each fork has."""
+    if plan.fork_bytes == at.HIGH:
+        return TRIAL_ROWS
+    empty = block.block_bytes(plan, room.sampled(plan, 0, 0, 0.0))
+    each = (plan.row_bytes() + plan.key_bytes()) * (1 + 1 / SAMPLE_MARGIN) + plan.idle_limit * plan.key_bytes() / max(rows, 1)
+    return min(TRIAL_ROWS, SAMPLES * int(UNEVEN * max(plan.fork_bytes - empty, 0) / each))
 
 
 def surely(lead: np.ndarray, errors: float) -> np.ndarray:

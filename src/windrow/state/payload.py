@@ -6,8 +6,8 @@ newest, so that there are O(log n) of them and each row is copied O(log n) times
 
     [ 9,000 rows ][ 3,000 ][ 900 ][ 200 ]  <- a push appends here
 
-After `tidy` at most a fifth of what is stored is dead, in rows (or 1,024 rows) and in bytes (or 64 kB): payload is
-charged with a quarter on top.
+After `tidy` at most a fifth of what is stored is dead, in rows (or 1,024 rows) and in bytes (or 64 kB, less in small
+budgets): payload is charged with a quarter on top.
 """
 
 import numpy as np
@@ -56,14 +56,15 @@ class Payload:
 
     @property
     def nbytes(self) -> int:
-        """Bytes stored, dead rows included."""
-        return sum(int(columns.nbytes) for columns, _ in self.chunks)
+        """Bytes stored, dead rows and the slots of rows included."""
+        return sum(int(columns.nbytes) + int(owners.nbytes) for columns, owners in self.chunks)
 
-    def tidy(self, block: np.ndarray, residents: int, live_bytes: int) -> None:
+    def tidy(self, block: np.ndarray, residents: int, live_bytes: int, spare_bytes: int = SPARE_BYTES) -> None:
         """Copy everything together when too much is dead, in rows or in bytes."""
         dead = self.rows - residents
         many = dead > max(DEAD_SHARE * self.rows, SPARE_ROWS)
-        if many or (dead > 0 and self.nbytes > live_bytes / (1 - DEAD_SHARE) + SPARE_BYTES):
+        live_bytes += 8 * residents
+        if many or (dead > 0 and self.nbytes > live_bytes / (1 - DEAD_SHARE) + spare_bytes):
             self._merge(block, 0)
 
     def _merge(self, block: np.ndarray, start: int) -> None:

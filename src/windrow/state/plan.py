@@ -8,6 +8,10 @@ import numpy as np
 from windrow.kernels import layout as at
 from windrow.kernels.layout import HIGH, LINK_WORDS, NONE, PER_STREAM
 
+GROUP_SHARE, LEAST_GROUP = 8, 16
+SAMPLE_MARGIN, LEAST_MARGIN = 4, 4  # a quarter, and a few rows
+LARGEST_FORK = 1 << 16  # bytes up to which forks grow by half
+
 
 @dataclass(frozen=True)
 class Learning:
@@ -73,7 +77,8 @@ class Plan:
     idle_limit: int = HIGH
     probe_order: tuple[tuple[int, ...], ...] | None = None
     drop: float = 0.0  # probability that a row is not stored, or UNBIASED
-    trial_bytes: int = HIGH  # for the forks of the rule AUTO
+    fork_bytes: int = HIGH  # for each fork of the rule AUTO
+    room_bytes: int = HIGH  # for the block
     joins: Joins | None = None  # None for one join of all streams
 
     @property
@@ -249,6 +254,14 @@ class Plan:
         """Keys that the caps can allow in one directory, with those that only statistics keep."""
         return min(self.most_rows(), sum(self.cap_bytes) // (self.row_bytes() + self.key_bytes())) + self.idle_limit
 
+    @property
+    def group(self) -> int:
+        """Rows of one instant that arrive together, at most: a small part of what a budget in bytes can hold."""
+        if sum(self.cap_bytes) >= HIGH:
+            return at.GROUP_LIMIT
+        held = min(sum(self.cap_rows), sum(self.cap_bytes) // (self.row_bytes() + self.links * self.key_bytes()))
+        return min(max(held // GROUP_SHARE, LEAST_GROUP), at.GROUP_LIMIT)
+
     def most_blocks(self) -> int:
         """Blocks that an ordered index of as many residents can have."""
         return 2 * self.most_rows() // at.FILLED + 1
@@ -272,10 +285,15 @@ class Plan:
         mine = (self.rule, self.learning, self.shedding, self.pools, self.fail_when_full)
         return mine == (other.rule, other.learning, other.shedding, other.pools, other.fail_when_full)
 
-    def with_caps(self, rows: np.ndarray, size: np.ndarray) -> "Plan":
-        """The same join with other caps for its pools, at least a row in each."""
+    def for_sample(self, rows: np.ndarray, size: np.ndarray, share: float) -> "Plan":
+        """The same join for a sample of its keys, with caps of its own for its pools, at least a row in each."""
         caps = (tuple(int(min(max(cap, 1), HIGH)) for cap in found) for found in (rows, size))
-        return replace(self, cap_rows=next(caps), cap_bytes=next(caps))
+        room = min(self.fork_bytes, LARGEST_FORK)
+        return replace(self, cap_rows=next(caps), cap_bytes=next(caps), idle_limit=self.idle_in(share), room_bytes=room)
+
+    def idle_in(self, share: float) -> int:
+        """Keys that only statistics keep, at most, in a sample with a share of the keys."""
+        return int(self.idle_limit * share)
 
     def without_cap(self, pooled: bool = True) -> "Plan":
         """The same join, exact: no caps, no policy, no statistics; all streams in one pool unless told otherwise."""
@@ -291,4 +309,6 @@ class Plan:
             learning=Learning(),
             drop=0.0,
             fail_when_full=False,
+            fork_bytes=HIGH,
+            room_bytes=HIGH,
         )

@@ -14,8 +14,7 @@ from windrow.kernels import compact, credit, tuner
 from windrow.kernels import layout as at
 from windrow.kernels.compact import Residents
 from windrow.kernels.hashing import mix_words
-from windrow.kernels.layout import FILLED
-from windrow.state import block
+from windrow.state import block, room
 from windrow.state.block import Capacity, view
 from windrow.state.chooser import CHOICES, STATE, Chooser
 from windrow.state.coding_numbers import ordered_codes
@@ -25,7 +24,6 @@ from windrow.state.narrow import Columns
 from windrow.state.plan import Plan
 from windrow.state.shard import Shard
 
-LEAST_ROOM = 256  # slots and keys of the smallest block
 _NOTHING = np.zeros(0)
 _TRIAL = tuple(zip(("whole", "floats"), STATE, (np.int64, np.float64), strict=True))
 
@@ -70,13 +68,14 @@ class _Building:
             samples = chooser.resume(*(self._get(f"trial.{n}", k, t) for n, k, t in _TRIAL))
         except ValueError as error:
             raise SnapshotError("the snapshot was altered: its trial cannot be what it says") from error
-        chooser.forks = [self._forks(g) for g in range(samples)]
+        chooser.forks = [self._forks(g, chooser.share) for g in range(samples)]
         tried = {tuple(fork is not None for fork in forks) for forks in chooser.forks}
         _check(len(tried) <= 1 and all(those[chooser.choice] for those in tried), "forks")
 
-    def _forks(self, sample: int) -> list[Shard | None]:
+    def _forks(self, sample: int, share: float) -> list[Shard | None]:
         """The forks of one sample of keys, one for each choice that is tried."""
-        plan = self.plan.with_caps(*np.split(self._get(f"trial.caps{sample}", 2 * self.plan.pools), 2))
+        caps = np.split(self._get(f"trial.caps{sample}", 2 * self.plan.pools), 2)
+        plan = self.plan.for_sample(*caps, share)
         found: list[Shard | None] = []
         no_windows = [dict[str, np.ndarray]()] * self.plan.streams
         for k in range(len(CHOICES)):
@@ -103,7 +102,7 @@ class _Building:
     def _capacity(self, keys: list[int]) -> Capacity:
         """Room for what there is and a little more."""
         most = max((self.sizes[stream] for stream, _ in self.plan.indexed()), default=0)
-        return Capacity(_room(self.first[-1]), _room(max(keys, default=0)), 16 + 9 * (most // FILLED + 1) // 8)
+        return room.enough(self.plan, self.first[-1], max(keys, default=0), most)
 
     def _route(self) -> Route:
         n = self.plan.streams
@@ -283,11 +282,6 @@ def _check_ages(ages: np.ndarray) -> None:
 
 
 CHECKS = {"credit": _check_credit_lines, "trials": _check_trials, "ages": _check_ages}
-
-
-def _room(n: int) -> int:
-    """Places for n things and a little more; tournaments need an even number of leaves."""
-    return -(-max(LEAST_ROOM, n + n // 8) // 64) * 64
 
 
 def _mixed(values: np.ndarray) -> np.ndarray:

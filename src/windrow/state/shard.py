@@ -13,11 +13,11 @@ from windrow.kernels import layout as at
 from windrow.kernels import upkeep
 from windrow.kernels.many import drive_many
 from windrow.kernels.pair import drive_pair
-from windrow.state import block
+from windrow.state import block, room
 from windrow.state.block import Capacity, view
 from windrow.state.chooser import Chooser
 from windrow.state.graph import route
-from windrow.state.plan import Plan
+from windrow.state.plan import LEAST_MARGIN, SAMPLE_MARGIN, Plan
 
 REROUTE_EVERY = 1 << 14  # arrivals between two looks at the probe orders
 FIRST_OUT = 1 << 14
@@ -35,9 +35,16 @@ class Shard:
         self.plan = plan
         self.chooser = Chooser(self) if plan.rule == at.AUTO else None
         self._gone: list[np.ndarray] = []
-        self.hold(block.start(plan, route(plan), emit) if words is None else words)
+        self.hold(block.start(plan, route(plan), emit, room.first(plan)) if words is None else words)
         if words is None:
             upkeep.rebuild(self.words)
+
+    @classmethod
+    def with_room(cls, plan: Plan, emit: bool, capacity: Capacity, oracle_rows: int = 0) -> "Shard":
+        """An empty shard of a given capacity."""
+        shard = cls(plan, emit, block.start(plan, route(plan), emit, capacity, oracle_rows))
+        upkeep.rebuild(shard.words)
+        return shard
 
     def hold(self, words: np.ndarray) -> None:
         """Take a block as this shard's memory."""
@@ -76,25 +83,17 @@ class Shard:
                 return
             if status == at.FULL:
                 raise Full
-            self.make_room(status, len(batch) // self.plan.record_words())
+            self.make_room(status)
 
     @property
     def capacity(self) -> Capacity:
         """What the block can hold now."""
         return Capacity(*(int(self.words[k]) for k in (at.SLOT_CAP, at.KEY_CAP, at.BLOCK_CAP)))
 
-    def make_room(self, status: int, rows: int) -> None:
+    def make_room(self, status: int) -> None:
         """Do what a driver asked for."""
-        more = min(rows, at.GROUP_LIMIT)
-        now = self.capacity
-        if status == at.GROW_SLOTS:
-            self.grow(replace(now, slots=_larger(now.slots, more, self.plan.most_rows())))
-        elif status == at.GROW_KEYS:
-            self.grow(replace(now, keys=_larger(now.keys, more, self.plan.most_keys())))
-        elif status == at.GROW_BLOCKS:
-            used = int(view(self.words, at.INDEXES_AT, len(self.plan.indexed()), at.INDEX_SIZE)[:, at.X_USED].max())
-            more = min(more, used + more // (at.BLOCK // 2) + 1) + 1
-            self.grow(replace(now, blocks=max(_larger(used, more, self.plan.most_blocks()), now.blocks)))
+        if status in (at.GROW_SLOTS, at.GROW_KEYS, at.GROW_BLOCKS):
+            self.grow(room.larger(self.plan, self.capacity, status, int(self.words[at.NEED])))
         elif status == at.PRUNE:
             upkeep.forget_rarest(self.words)
         elif status == at.DRAIN:
@@ -162,10 +161,9 @@ class Shard:
         What statistics have learned moves too, where both plans learn in the same way; what the new one has to know
         beyond that, `prepare` tells it before the residents come.
         """
-        other = Shard(plan, emit=bool(self.words[at.EMIT]))
         learned = plan.learning == self.plan.learning and plan.learning.kind != at.STAT_NONE
         oracle_rows = int(self.words[at.ORACLE_ROWS]) if learned else 0
-        other.grow(self._room_for_all, oracle_rows)
+        other = Shard.with_room(plan, bool(self.words[at.EMIT]), self._room_in(plan), oracle_rows)
         other.words[at.KEEP_GONE] = self.words[at.KEEP_GONE]
         block.carry(self.words, self.plan, other.words, plan, learned)
         if prepare is not None:
@@ -180,29 +178,38 @@ class Shard:
 
     def fork(self, low: float = 0.0, high: float = 1.0) -> "Shard":
         """The same shard once more, only counting; or only its keys between two shares, and memory to scale."""
-        other, share = Shard(self.plan, emit=False), high - low
+        share = high - low
+        capacity = self._room_in(self.plan) if share == 1.0 else self.room_for_sample(low, high)
+        other = Shard.with_room(self.plan, False, capacity)
         other.chooser = None
-        other.grow(self._room_for_all if share == 1.0 else self._room_for_sample(low, high))
         block.carry(self.words, self.plan, other.words, other.plan, learned=True)
         upkeep.move_residents(self.words, other.words, 0, True, low, high)
         if share < 1.0:
-            mine, theirs = (view(s.words, at.POOLS_AT, s.plan.pools, at.POOL_SIZE) for s in (self, other))
-            rows, size = (theirs[:, k] / np.maximum(mine[:, k], 1) for k in (at.USED_ROWS, at.USED_BYTES))
-            other.plan = self.plan.with_caps(mine[:, at.CAP_ROWS] * rows, mine[:, at.CAP_BYTES] * size)
+            other.plan = self._plan_for_sample(other, share)
             block.write_windows(other.words, other.plan)
         return other
 
-    @property
-    def _room_for_all(self) -> Capacity:
-        """Room for all residents, admitted anew: in order of time, which may leave blocks of an index half full."""
-        blocks = 2 * int(self.stream_counter(at.ROWS).max()) // at.FILLED + 2
-        return replace(self.capacity, blocks=max(self.capacity.blocks, blocks))
+    def _plan_for_sample(self, other: "Shard", share: float) -> Plan:
+        """The plan of a fork: caps in proportion to what it holds. With a budget in bytes also few more rows than it
+        holds, for it is allotted bytes for so many, and forks keep no payload."""
+        mine, theirs = (view(s.words, at.POOLS_AT, s.plan.pools, at.POOL_SIZE) for s in (self, other))
+        rows, size = (theirs[:, k] / np.maximum(mine[:, k], 1) for k in (at.USED_ROWS, at.USED_BYTES))
+        most = mine[:, at.CAP_ROWS] * rows
+        if self.plan.fork_bytes < at.HIGH:
+            held = theirs[:, at.USED_ROWS]
+            most = np.minimum(most, held + held // SAMPLE_MARGIN + LEAST_MARGIN)
+        return self.plan.for_sample(most, mine[:, at.CAP_BYTES] * size, share)
 
-    def _room_for_sample(self, low: float, high: float) -> Capacity:
+    def _room_in(self, plan: Plan) -> Capacity:
+        """Room for all residents under a plan, admitted anew: in order of time, which may leave blocks half full."""
+        keys = view(self.words, at.DIRS_AT, self.plan.directories, at.DIR_SIZE)[:, at.KEY_LIVE]
+        rows = self.stream_counter(at.ROWS)
+        return room.enough(plan, int(rows.sum()), int(keys.max(initial=0)), 2 * int(rows.max()))
+
+    def room_for_sample(self, low: float, high: float) -> Capacity:
         """Room for the keys between two shares and their residents."""
         rows, keys = upkeep.sample_size(self.words, low, high)
-        first = Capacity()
-        return Capacity(_larger(first.slots, int(rows), 0), _larger(first.keys, int(keys), 0), first.blocks)
+        return room.sampled(self.plan, int(rows), int(keys), high - low)
 
     def twin(self) -> "Shard":
         """The same shard once more."""
@@ -225,15 +232,17 @@ class Shard:
             found[mine] += np.diff((int(charged) - int(found[mine].sum())) * rows // max(int(rows[-1]), 1))
         return found
 
+    def spacious(self, beside: int = 0) -> bool:
+        """Whether the block could hold several times what it holds, or takes more than its room with bytes beside it."""
+        lean, mine = block.block_bytes(self.plan, self._room_in(self.plan)), self.words.nbytes
+        over = mine + beside > self.plan.room_bytes + self.plan.room_bytes // room.RESERVE
+        return mine > 4 * lean or (over and mine - lean > self.plan.room_bytes // (2 * room.RESERVE))
+
     @property
-    def spacious(self) -> bool:
-        """Whether the block could hold several times what it holds."""
-        keys = view(self.words, at.DIRS_AT, self.plan.directories, at.DIR_SIZE)[:, at.KEY_LIVE]
-        blocks = view(self.words, at.INDEXES_AT, len(self.plan.indexed()), at.INDEX_SIZE)[:, at.X_USED]
-        held = (int(self.stream_counter(at.ROWS).sum()), int(keys.max(initial=0)), int(blocks.max(initial=0)))
-        room = (self.capacity.slots, self.capacity.keys, self.capacity.blocks)
-        first = (Capacity.slots, Capacity.keys, Capacity.blocks)
-        return any(n > 4 * max(m, least) for n, m, least in zip(room, held, first, strict=True))
+    def allocated_bytes(self) -> int:
+        """Bytes of the block and of all forks."""
+        forks = self.chooser.tried() if self.chooser is not None else ()
+        return int(self.words.nbytes) + sum(int(fork.words.nbytes) for fork in forks)
 
     def may_overflow(self, stream: np.ndarray, cost: np.ndarray) -> bool:
         """Whether rows of given streams and costs might pass a cap, if each of them stays."""
@@ -262,9 +271,3 @@ class Shard:
         n = self.plan.streams
         own = self._tally()[np.arange(self.plan.routes), np.arange(self.plan.routes) % n, 1]
         return own.reshape(-1, n).sum(axis=1)
-
-
-def _larger(now: int, more: int, most: int) -> int:
-    """The next capacity: half as much again, but not beyond what the caps allow; at least what is needed at once."""
-    size = max(min(now + now // 2, most + at.GROUP_LIMIT), now + more)
-    return -(-size // 64) * 64  # tournaments need an even number of leaves
