@@ -1,8 +1,9 @@
-"""Can catch: structures that take more bytes than they are charged, and dead payload that is kept."""
+"""Can catch: anything that is allocated and not charged: reserve, forks, the second join for recall, dead payload."""
 
 from __future__ import annotations
 
 from functools import cache
+from itertools import cycle
 from typing import Any
 
 import numpy as np
@@ -10,22 +11,31 @@ import pyarrow as pa
 import pytest
 
 import windrow as wr
-from windrow.kernels import layout as at
+from tests.streams import configurations, label
+from windrow.errors import MemoryTooSmall
+from windrow.state import chooser as choosing
 from windrow.spec import Band, Compare, Equal, Query, Stream, Value, Window
-from windrow.state.block import Capacity, block_bytes, view
 
 ROWS = 3_000
-PUSHES = 4
+POLICIES = {label(policy): policy for policy in configurations()}
+TWO = [Equal("a.k", "b.k")]
+PREDICATES = {
+    "one key": TWO,
+    "two directories": [Equal("a.k", "b.k"), Equal("b.j", "c.j")],
+    "band": [Band("a.x", "b.x", 3)],
+    "key and range": [*TWO, Compare("a.x", "<=", "b.x")],
+    "two bands": [Band("a.x", "b.x", 3), Band("a.v", "b.v", 0.01)],
+}
 
 
 @cache
-def rows(seed: int, count: int = ROWS, keys: int = 4_000) -> pa.Table:
-    """Rows of rising times with two keys, two numbers and a text of any length."""
+def rows(seed: int, count: int = ROWS, keys: int = 4_000, together: int = 4) -> pa.Table:
+    """Rows of rising times, some of one instant, with two keys, two numbers and a text of any length."""
     rng = np.random.default_rng(seed)
     texts = ["x" * int(n) for n in rng.integers(0, 60, count)]
     return pa.table(
         {
-            "t": np.arange(count) // 4,
+            "t": np.arange(count) // together,
             "k": rng.integers(0, keys, count),
             "j": rng.integers(0, 5, count),
             "x": np.arange(count) + rng.integers(0, 50, count),
@@ -35,68 +45,124 @@ def rows(seed: int, count: int = ROWS, keys: int = 4_000) -> pa.Table:
     )
 
 
-def exact_bytes(shard: Any) -> int:
-    """What a shard's block takes without reserve."""
-    plan, words = shard.plan, shard.words
-    keys = view(words, at.DIRS_AT, plan.directories, at.DIR_SIZE)[:, at.KEY_LIVE]
-    blocks = view(words, at.INDEXES_AT, len(plan.indexed()), at.INDEX_SIZE)[:, at.X_USED]
-    residents = int(shard.stream_counter(at.ROWS).sum())
-    capacity = Capacity(residents, int(keys.max(initial=0)), int(blocks.max(initial=0)))
-    return block_bytes(plan, capacity, int(words[at.ORACLE_ROWS]))
+def bound(budget: int) -> int:
+    """What is promised: a quarter more than the budget, and 16 kB."""
+    return budget + budget // 4 + 16_384
 
 
-def held_bytes(engine: Any) -> int:
-    """Everything that an engine holds: blocks without reserve, payload, and the lists of its slots."""
-    total = exact_bytes(engine._shard)
-    for payload in engine._payloads:
-        total += payload.nbytes + 8 * payload.rows
-    return total + (exact_bytes(engine._tracker.shard) if engine._tracker is not None else 0)
+def pushed(engine: wr.Engine, tables: dict[str, pa.Table], budget: int, sizes: tuple[int, ...]) -> None:
+    """Push all rows, so many at a time in turn, and look at what is allocated; at the end also after a restart."""
+    start, total, turns = 0, next(iter(tables.values())).num_rows, cycle(sizes)
+    while start < total:
+        size = next(turns)
+        engine.push({name: table.slice(start, size) for name, table in tables.items()})
+        assert engine.allocated_bytes <= bound(budget), (start, engine.metrics.resident_bytes)
+        start += size
+    assert engine.metrics.shed > 0
+    restored = wr.Engine.restore(engine.snapshot())
+    assert restored.allocated_bytes <= bound(budget)
 
 
-TWO = [Equal("a.k", "b.k")]
-PREDICATES = {
-    "one key": TWO,
-    "two directories": [Equal("a.k", "b.k"), Equal("b.j", "c.j")],
-    "band": [Band("a.x", "b.x", 3)],
-    "key and range": [*TWO, Compare("a.x", "<=", "b.x")],
-    "two bands": [Band("a.x", "b.x", 3), Band("a.v", "b.v", 0.01)],
-}
-POLICIES = {
-    "rand": wr.policies.Rand(),
-    "fifo": wr.policies.Fifo(),
-    "prob": wr.policies.Prob(),
-    "prob decayed": wr.policies.Prob(statistics=wr.statistics.Decayed(half_life=500)),
-    "prob sketch": wr.policies.Prob(statistics=wr.statistics.Sketch(depth=3, width=256)),
-    "prob oracle": wr.policies.Prob(statistics=wr.statistics.Oracle()),
-    "life": wr.policies.Life(),
-    "life-expected": wr.policies.LifeExpected(),
-    "gdj": wr.policies.GreedyDual(),
-    "gdj by row": wr.policies.GreedyDual(method=2),
-    "age": wr.policies.Age(),
-}
+def least_budget(query: Query, schemas: dict[str, pa.Schema], **options: Any) -> int:
+    """The least budget from 64 kB on that is accepted."""
+    budget = 65_536
+    while True:
+        try:
+            wr.Engine(query.with_(memory=f"{budget} B"), schemas, **options)
+            return budget
+        except MemoryTooSmall:
+            budget += budget // 2
 
 
 @pytest.mark.parametrize("shape", ["shared", "split", "valued"])
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("on", PREDICATES)
-def test_what_is_held_stays_inside_the_budget(on: str, policy: str, shape: str) -> None:
+def test_what_is_allocated_stays_inside_the_budget(on: str, policy: str, shape: str) -> None:
     names = "abc" if on == "two directories" else "ab"
-    budget = 500_000
-    memory = wr.Memory(f"{budget} B", "even") if shape == "split" else wr.Memory(f"{budget} B")
     query = Query(
         streams=[Stream(n, "t", Window.time(100_000)) for n in names],
         on=PREDICATES[on],
-        memory=memory,
         policy=POLICIES[policy],
         value=Value([("a", "v")]) if shape == "valued" else None,
         select=["a.s", "b.v"],
     )
     whole = {n: rows(ord(n)) for n in names}
+    schemas = {n: t.schema for n, t in whole.items()}
     options = {"oracle": whole} if "oracle" in policy else {}
-    engine = wr.Engine(query, {n: t.schema for n, t in whole.items()}, **options)
-    step = ROWS // PUSHES
-    for k in range(PUSHES):
-        engine.push({n: t.slice(k * step, step) for n, t in whole.items()})
-        spare = len(names) * (1 << 16)  # dead payload that is not worth a copy
-        assert held_bytes(engine) <= budget + spare, (k, engine.metrics.resident_bytes)
-    assert engine.metrics.total("shed") > 0
+    least = least_budget(query.with_(memory=wr.Memory("64 kB", "even")), schemas, **options)
+    for budget in (least, 500_000):
+        memory = wr.Memory(f"{budget} B", "even") if shape == "split" else wr.Memory(f"{budget} B")
+        engine = wr.Engine(query.with_(memory=memory), schemas, **options)
+        pushed(engine, whole, budget, (ROWS // 4, 20, 20, 20))
+
+
+BY_NAME = {policy.name: policy for policy in wr.policies.ALL}
+
+
+def joined(policy: str, budget: int, tables: dict[str, pa.Table]) -> wr.Engine:
+    """An engine that holds all columns of both streams for longer than they last."""
+    streams = [Stream(name, "t", Window.time(10**9)) for name in tables]
+    query = Query(streams=streams, on="k", memory=f"{budget} B", policy=policy)
+    return wr.Engine(query, {name: table.schema for name, table in tables.items()})
+
+
+@pytest.mark.parametrize("sizes", [(100,), (10**6,)], ids=["small pushes", "one push"])
+@pytest.mark.parametrize("budget", [1 << 18, 1 << 20])
+@pytest.mark.parametrize("policy", BY_NAME)
+def test_budgets_of_every_size(policy: str, budget: int, sizes: tuple[int, ...]) -> None:
+    tables = {name: rows(ord(name), budget // 100, budget // 400) for name in "ab"}
+    pushed(joined(policy, budget, tables), tables, budget, sizes)
+
+
+@pytest.mark.parametrize("sizes", [(5_000,), (10**6,)], ids=["many pushes", "one push"])
+def test_trials_are_inside_the_budget(sizes: tuple[int, ...]) -> None:
+    """Eight megabytes are enough for forks of samples of keys; whether there are any is looked at, too."""
+    budget = 8_000_000
+    tables = {name: rows(ord(name), 60_000, 6_000) for name in "ab"}
+    engine, forks = joined("auto", budget, tables), 0
+    chooser = engine.bound()[1].chooser
+    assert chooser is not None
+    compare = chooser._compare
+
+    def compared() -> None:
+        nonlocal forks
+        forks = max(forks, len(list(chooser.tried())))
+        assert engine.bound()[1].allocated_bytes <= bound(budget)
+        compare()
+
+    chooser._compare = compared  # type: ignore[method-assign]
+    pushed(engine, tables, budget, sizes)
+    assert forks == choosing.FORKS
+
+
+@pytest.mark.parametrize("policy", BY_NAME)
+def test_one_instant_with_many_rows(policy: str) -> None:
+    budget = 300_000
+    tables = {name: rows(ord(name), 6_000, 500, together=6_000) for name in "ab"}
+    pushed(joined(policy, budget, tables), tables, budget, (10**6,))
+
+
+@pytest.mark.parametrize("policy", BY_NAME)
+def test_rows_that_grow_and_shrink(policy: str) -> None:
+    """Many small rows leave a large block behind, which large rows then have no room beside; and the other way round."""
+    budget, n = 1_000_000, 4_000
+    lengths = np.repeat([0, 20_000, 10], [n, 200, n])
+    texts = pa.array(["x" * int(k) for k in lengths])
+    times, keys = np.arange(len(lengths)), np.arange(len(lengths)) % 700
+    tables = {name: pa.table({"t": times, "k": keys, "s": texts}) for name in "ab"}
+    pushed(joined(policy, budget, tables), tables, budget, (100,))
+
+
+@pytest.mark.parametrize("policy", BY_NAME)
+def test_memory_that_is_taken_away(policy: str) -> None:
+    tables = {name: rows(ord(name), 20_000, 5_000) for name in "ab"}
+    engine = joined(policy, 4_000_000, tables)
+    engine.push({name: table.slice(0, 15_000) for name, table in tables.items()})
+    engine.memory = "200 kB"
+    assert engine.allocated_bytes <= bound(200_000)
+    pushed(engine, {name: table.slice(15_000) for name, table in tables.items()}, 200_000, (1_000,))
+    unbounded = joined(policy, 4_000_000, tables)
+    unbounded.memory = None
+    unbounded.push({name: table.slice(0, 15_000) for name, table in tables.items()})
+    unbounded.memory = "200 kB"
+    assert unbounded.allocated_bytes <= bound(200_000)

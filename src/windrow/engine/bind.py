@@ -276,9 +276,8 @@ def _byte_budget(plan: Plan, memory: Memory, portions: tuple[float, ...], fixed:
         )
     counts_keys = learning.kind == at.STAT_RUNNING and plan.directories > 0
     limit = idle // plan.key_bytes() if counts_keys else HIGH
-    room = fixed + idle + sum(caps)
-    plan = replace(plan, cap_bytes=caps, cap_rows=(HIGH,) * len(caps), idle_limit=limit, room_bytes=room)
-    return replace(plan, fork_bytes=trial // FORKS), recall
+    plan = replace(plan, cap_bytes=caps, cap_rows=(HIGH,) * len(caps), idle_limit=limit, fork_bytes=trial // FORKS)
+    return plan.with_room(fixed + idle + sum(caps)), recall
 
 
 def _recall_bytes(total: int) -> int:

@@ -7,7 +7,7 @@ always counted exactly.
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -36,7 +36,7 @@ class Recall:
 
 def exact_plan(plan: Plan, limit_bytes: int) -> Plan:
     """The plan of the exact join beside another, in so many bytes."""
-    return replace(plan.without_cap(), room_bytes=limit_bytes)
+    return plan.without_cap().with_room(limit_bytes)
 
 
 def at_least(known: float, estimate: float, error: float) -> float:

@@ -79,6 +79,7 @@ class Plan:
     drop: float = 0.0  # probability that a row is not stored, or UNBIASED
     fork_bytes: int = HIGH  # for each fork of the rule AUTO
     room_bytes: int = HIGH  # for the block
+    group: int = at.GROUP_LIMIT  # rows of one instant that arrive together, at most
     joins: Joins | None = None  # None for one join of all streams
 
     @property
@@ -254,13 +255,11 @@ class Plan:
         """Keys that the caps can allow in one directory, with those that only statistics keep."""
         return min(self.most_rows(), sum(self.cap_bytes) // (self.row_bytes() + self.key_bytes())) + self.idle_limit
 
-    @property
-    def group(self) -> int:
-        """Rows of one instant that arrive together, at most: a small part of what a budget in bytes can hold."""
-        if sum(self.cap_bytes) >= HIGH:
-            return at.GROUP_LIMIT
-        held = min(sum(self.cap_rows), sum(self.cap_bytes) // (self.row_bytes() + self.links * self.key_bytes()))
-        return min(max(held // GROUP_SHARE, LEAST_GROUP), at.GROUP_LIMIT)
+    def with_room(self, room_bytes: int) -> "Plan":
+        """The same join in a block of so many bytes, a small part of which is for rows of one instant."""
+        rows = room_bytes // (self.row_bytes() + self.links * self.key_bytes())
+        group = min(max(rows // GROUP_SHARE, LEAST_GROUP), at.GROUP_LIMIT)
+        return replace(self, room_bytes=room_bytes, group=group)
 
     def most_blocks(self) -> int:
         """Blocks that an ordered index of as many residents can have."""
@@ -311,4 +310,5 @@ class Plan:
             fail_when_full=False,
             fork_bytes=HIGH,
             room_bytes=HIGH,
+            group=at.GROUP_LIMIT,
         )

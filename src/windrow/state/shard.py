@@ -152,8 +152,14 @@ class Shard:
             self.hold(before)
             raise Full
         self.plan = plan
+        self._prune()
         if self.chooser is not None:
             self.chooser.restart()
+
+    def _prune(self) -> None:
+        """Forget keys that only statistics keep, until there are as few as the plan allows."""
+        while (view(self.words, at.DIRS_AT, self.plan.directories, at.DIR_SIZE)[:, at.KEY_IDLE] > self.plan.idle_limit).any():
+            upkeep.forget_rarest(self.words)
 
     def moved_to(self, plan: Plan, prepare: Callable[["Shard"], None] | None = None) -> tuple["Shard", np.ndarray]:
         """The same residents under a plan with another policy or other pools; and the new slot of each old one.
@@ -172,6 +178,7 @@ class Shard:
         slots = upkeep.move_residents(self.words, other.words, extra, learned, 0.0, 1.0)
         if upkeep.reconsider(other.words) == at.FULL:
             raise Full
+        other._prune()
         if other.chooser is not None:
             other.chooser.restart(self.chooser)
         return other, slots
