@@ -8,7 +8,7 @@ counters; a snapshot is what is alive of these (saved.py), and nothing else.
 """
 
 import datetime as dt
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -35,6 +35,7 @@ from windrow.state.payload import SPARE_BYTES, Payload
 from windrow.state.shard import Full, Shard
 from windrow.statistics import Oracle
 
+NOBODY = np.zeros((0, at.GONE_SIZE), np.int64)
 SPARE_SHARE = 32  # one part in so many of a budget in bytes: dead payload that is not worth a copy
 _COUNTERS = (("expired", at.EXPIRED), ("shed", at.SHED), ("sampled", at.SAMPLED), ("resident_rows", at.ROWS))
 
@@ -65,7 +66,7 @@ class Engine:
             raise SpecError(f"Engine takes a Query, got {type(query).__name__}: build one with windrow.Query(...)")
         self.query = query
         self.count_only = count_only
-        self._track = recall
+        self._tracks = recall
         self._keeps_departures = departures and not count_only
         self._interrupted = False
         self._oracle = {name: as_table(table, name) for name, table in (oracle or {}).items()}
@@ -95,6 +96,7 @@ class Engine:
         if self._keeps_departures:
             self._departures = Departures([binding.payload_schema(s) for s in range(binding.plan.streams)])
             shard.keep_gone()
+            self._gone: list[np.ndarray] = []
 
     def _start(self, binding: Binding) -> None:
         """An empty shard for a bound query; nothing is taken over before all of it is made."""
@@ -108,7 +110,7 @@ class Engine:
         self._arrived = np.zeros((len(self.query.streams), 3), np.int64)  # arrived, late, ignored
         self._false = np.zeros(len(binding.results), np.int64)  # candidates of colliding codes, by join
         self._tracker: Tracker | None = None
-        if self._track and self.query.memory is not None and self.query.on_full == "shed":
+        if self._tracks and self.query.memory is not None and self.query.on_full == "shed":
             self._tracker = Tracker(binding.plan, binding.recall_bytes)
         self._binding, self._shard = binding, shard
 
@@ -201,12 +203,11 @@ class Engine:
         before = shard.words.copy() if at_risk else None
         matches = emit.Found(binding, payloads)
         try:
-            for where, records in packed.pieces():
+            for where, records in self._pieces(packed):
                 for found in shard.advance(records):
                     matches.add(found)
                 packed.slot[where] = records[at.R_SLOT :: packed.words]
-                if self._tracker is not None:
-                    self._tracker.watch(records)
+                self._track(shard, records)
         except Full:
             assert before is not None
             shard.hold(before)
@@ -218,6 +219,28 @@ class Engine:
         self._false += matches.false
         return matches.tables()
 
+    def _pieces(self, packed: Packed) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Pieces of a push, cut between ticks where the estimate of recall has to catch up."""
+        for where, records in packed.pieces():
+            ticks, start = records[at.R_TICK :: packed.words], 0
+            while start < len(ticks):
+                end = start + (self._tracker.ahead if self._tracker is not None else len(ticks))
+                if end < len(ticks):
+                    end = start + int(np.searchsorted(ticks[start:], ticks[end - 1], side="right"))
+                yield where[start:end], records[start * packed.words : end * packed.words]
+                start = end
+
+    def _track(self, shard: Shard, records: np.ndarray) -> None:
+        """Let the estimate of recall see what the shard has just taken, and whom it has shed."""
+        tracker = self._tracker
+        if tracker is None:
+            return
+        gone = shard.gone() if tracker.samples else NOBODY
+        if self._departures is not None:
+            self._gone.append(gone)
+        tracker.watch(records, shard, gone)
+        shard.note(tracker.samples)
+
     def _note_departures(
         self, rows: list[Rows], packed: Packed, payloads: list[pa.Table], clock: int, seq: int
     ) -> None:
@@ -226,7 +249,8 @@ class Engine:
             return
         shard = self.bound()[1]
         self._departures.add_late(rows, clock, seq)
-        self._departures.add_shed(shard.gone(), payloads)
+        self._departures.add_shed(np.concatenate([*self._gone, shard.gone()]), payloads)
+        self._gone.clear()
         if shard.stream_counter(at.SHED).any():
             bases = [payload.rows for payload in self._payloads]
             self._departures.add_disordered(rows, packed, bases, clock, seq, shard.plan.group)
@@ -286,8 +310,11 @@ class Engine:
                     "nothing was changed; give more memory, or smaller windows first"
                 ) from None
             self._binding, self._shard = binding, shard
+            gone = shard.gone()
             if self._departures is not None:
-                self._departures.add_shed(shard.gone(), [payload.table() for payload in self._payloads])
+                self._departures.add_shed(gone, [payload.table() for payload in self._payloads])
+            if self._tracker is not None:
+                self._tracker.lose(gone)
             for s, rows in enumerate(shard.stream_counter(at.ROWS).tolist()):
                 self._tidy(s, rows)
             self._shrink(changed=True)
@@ -307,7 +334,7 @@ class Engine:
         beside = sum(payload.nbytes for payload in self._payloads)
         if (changed or shard.words.nbytes + beside > binding.plan.room_bytes) and shard.spacious(beside):
             self._shard = saved.shrunk(shard, self._payloads if binding.keeps_payload else [])
-            self._shard.words[at.KEEP_GONE] = shard.words[at.KEEP_GONE]
+            self._shard.notes_as(shard)
         if changed and self._tracker is not None and self._tracker.shard.spacious():
             self._tracker.shard = saved.shrunk(self._tracker.shard, [])
 
@@ -318,8 +345,9 @@ class Engine:
             self._tracker = self._tracker_for(binding)
             shard.change(binding.plan)
             return shard
-        moved, slots = shard.moved_to(binding.plan, self._oracle_for(binding))
+        oracle = self._oracle_for(binding)
         self._tracker = self._tracker_for(binding)
+        moved, slots = shard.moved_to(binding.plan, oracle)
         for payload in self._payloads:
             payload.chunks = [(table, slots[owners]) for table, owners in payload.chunks]
         return moved
@@ -342,15 +370,18 @@ class Engine:
         Without a cap there is none. If rows had been shed before that, recall is not known any more.
         """
         old, shard = self.bound()
-        if binding.query.memory is None or binding.query.on_full != "shed" or not self._track:
+        shard.note(0.0)
+        if binding.query.memory is None or binding.query.on_full != "shed" or not self._tracks:
             return None
-        if self._tracker is not None:
-            self._tracker.change(binding.plan, binding.recall_bytes)
-            return self._tracker
-        if old.query.memory is not None or shard.stream_counter(at.SHED).any():
+        tracker = self._tracker
+        if tracker is not None:
+            tracker.change(binding.plan, binding.recall_bytes, shard)
+        elif old.query.memory is not None or shard.stream_counter(at.SHED).any():
             return None
-        tracker = Tracker(binding.plan, binding.recall_bytes)
-        tracker.begin(shard.words)
+        else:
+            tracker = Tracker(binding.plan, binding.recall_bytes)
+            tracker.begin(shard)
+        shard.note(tracker.samples)
         return tracker
 
     # -- what it says of itself ------------------------------------------------------------------------------------
@@ -413,7 +444,7 @@ class Engine:
             "layout": layout_digest(),
             "query": self.query.to_json(),
             "count_only": self.count_only,
-            "recall": self._track,
+            "recall": self._tracks,
             "departures": self._keeps_departures,
             "bound": self._binding is not None,
         }
@@ -441,7 +472,7 @@ class Engine:
         engine._oracle, engine._binding, engine._shard = {}, None, None
         engine._interrupted = False
         with saved.read_strictly():
-            engine.query, engine.count_only, engine._track = old, bool(header["count_only"]), bool(header["recall"])
+            engine.query, engine.count_only, engine._tracks = old, bool(header["count_only"]), bool(header["recall"])
             engine._keeps_departures = bool(header["departures"])
             if header["bound"]:
                 engine._fill(header, list(snap.parts))
@@ -456,3 +487,5 @@ class Engine:
         self._payloads, self._tracker = state.payloads, state.tracker
         self._arrived, self._false = state.arrived, state.false
         self._watch_departures(state.binding, state.shard)
+        if self._tracker is not None:
+            state.shard.note(self._tracker.samples)

@@ -13,7 +13,7 @@ Rows of one group meet each other because each is admitted before the next is pr
 from typing import Any
 
 from windrow.kernels import age, tournament
-from windrow.kernels.chains import key_of, link_at, set_aside, slot_at, stream_at, take_slot
+from windrow.kernels.chains import is_noted, key_of, link_at, set_aside, slot_at, stream_at, take_slot
 from windrow.kernels.credit import first_credit
 from windrow.kernels.directory import key_at
 from windrow.kernels.estimate import fade, hist_learn, learn_key, learns, pools
@@ -51,7 +51,6 @@ from windrow.kernels.layout import (
     IDLE_LIMIT,
     INDEX_SIZE,
     INDEXES_AT,
-    KEEP_GONE,
     KEY,
     KEY_BYTES,
     KEY_IDLE,
@@ -409,7 +408,7 @@ def settle_row(m: Memory, r: Any, rx: Any, at: int, key: int, alone: bool) -> No
     if refused(m, r, at) or (m.w[FAIL_WHEN_FULL] == 0 and alone and (out or hopeless(m, r, at, key))):
         reason = SAMPLED if out else SHED
         count_departure(m, r[at + R_STREAM], reason)
-        if m.w[KEEP_GONE]:
+        if is_noted(m, m.w[SEQ] - 1):
             set_aside(m, copy_row(m, r, rx, at), reason)
         pass_key(m, 0, key)
         return

@@ -12,10 +12,12 @@ Both walk at once and the first to arrive decides: a popular key is met soon, a 
 
 from typing import Any
 
+from windrow.kernels.hashing import in_sample, row_word
 from windrow.kernels.jit import inline, inner
 from windrow.kernels.layout import (
     ARRIVED,
     CLOCK,
+    COST,
     COUNT,
     FREE,
     FREE_COUNT,
@@ -23,6 +25,7 @@ from windrow.kernels.layout import (
     GONE_COUNT,
     HEAD,
     HINT,
+    KEEP_GONE,
     KEY,
     LAST_ROWS,
     LINK0,
@@ -32,11 +35,15 @@ from windrow.kernels.layout import (
     NEWER,
     NEWEST,
     NONE,
+    NOTED,
     OLDER,
     OLDEST,
     PER_STREAM,
     ROW,
+    SEED,
     SEQ,
+    STREAM_BITS,
+    STREAM_MASK,
     STREAM_SIZE,
     TAIL,
     TIME,
@@ -87,10 +94,18 @@ def free_slot(m: Memory, slot: int) -> None:
 
 
 @inline
+def is_noted(m: Memory, seq: int) -> bool:
+    """Whether the owner wants to know when the row of a number is shed: of all rows, or of a sample."""
+    if m.w[KEEP_GONE] != 0:
+        return True
+    return m.x[NOTED] > 0.0 and in_sample(row_word(m.w[SEED], seq), m.x[NOTED])
+
+
+@inline
 def set_aside(m: Memory, slot: int, why: int) -> None:
     """Keep the slot of a row that was shed until its owner has asked for it: in order of departure, with the moment."""
     at = slot_at(m, slot)
-    m.w[at + ARRIVED] = why
+    m.w[at + COST] = (why << STREAM_BITS) | (m.w[at + COST] & STREAM_MASK)
     m.w[at + TIME] = m.w[CLOCK]
     m.w[at + NEWER] = m.w[SEQ]
     m.w[at + OLDER] = m.w[GONE]

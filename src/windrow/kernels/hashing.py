@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from windrow.kernels.jit import entry
+from windrow.kernels.jit import entry, inline
 
 Words = NDArray[np.uint64]
 
@@ -65,6 +65,18 @@ def random_below(seed: Any, counter: Any, n: Any) -> Any:
     / 2**64.
     """
     return np.int64(high64(random64(seed, counter), n))
+
+
+@inline
+def row_word(seed: Any, seq: int) -> Any:
+    """A word that decides about a row, from the seed and its sequence number."""
+    return mix64(np.uint64(seq) + mix64(np.uint64(seed) ^ np.uint64(0xA5A5A5A5A5A5A5A5)))
+
+
+@inline
+def in_sample(word: Any, share: float) -> bool:
+    """Whether a row belongs to a sample of some share; smaller samples lie inside larger ones."""
+    return bool(np.float64(word >> np.uint64(11)) < share * 9007199254740992.0)
 
 
 @entry

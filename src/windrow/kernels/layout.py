@@ -44,7 +44,7 @@ RULE, BY_ROW, STATISTIC, KEEP_IDLE, EMIT, FAIL_WHEN_FULL, HAS_VALUE, VALUE_SUM =
 SEED, KEY_BYTES, IDLE_LIMIT, DRIFTING, KEEP_GONE, LEARNED_AHEAD, PENDING = (next(_next) for _ in range(7))
 GROUP, NEED = (next(_next) for _ in range(2))  # rows of one instant that arrive together, and places that were lacking
 CREDIT_START, CREDIT_GAIN = (next(_next) for _ in range(2))
-GROWTH, SAMPLE_SHARE, SAMPLE_WEIGHT, DROP, CREDIT_SHARE, AGE_LIMIT = (next(_next) for _ in range(6))  # floats
+GROWTH, SAMPLE_SHARE, SAMPLE_WEIGHT, DROP, CREDIT_SHARE, AGE_LIMIT, NOTED = (next(_next) for _ in range(7))  # floats
 # sizes
 STREAMS, POOLS, DIRS, LINKS, VALS, PREDS, INDEXES, HISTS, SKETCH_DEPTH, SKETCH_WIDTH, ORACLE_ROWS = (
     next(_next) for _ in range(11)
@@ -130,8 +130,8 @@ UNBIASED = -1.0  # in DROP: the share is found from what is seen
 STAT_NONE, STAT_ORACLE, STAT_RUNNING, STAT_SKETCH = range(4)
 # what a driver says when it comes back
 DONE, GROW_SLOTS, GROW_KEYS, GROW_BLOCKS, PRUNE, FULL, PAUSE, DRAIN = range(8)
-# what is known of a row that was shed; why is SHED or SAMPLED
-G_STREAM, G_ROW, G_SEQ, G_CLOCK, G_WHY, GONE_SIZE = range(6)
+# what is known of a row that was shed: its number, and the next number when it left; why is SHED or SAMPLED
+G_STREAM, G_ROW, G_SEQ, G_CLOCK, G_WHY, G_NUMBER, GONE_SIZE = range(7)
 
 CACHED = 1 << 12  # places of a key table: with fewer, all of the state stays in the processor's cache by itself
 GROUP_LIMIT = 4096  # rows of one instant that arrive together, at most; fewer in small budgets (Plan.group)

@@ -18,6 +18,7 @@ from windrow.kernels.chains import (
     chain_insert,
     chain_remove,
     free_slot,
+    is_noted,
     key_of,
     link_at,
     set_aside,
@@ -47,7 +48,6 @@ from windrow.kernels.layout import (
     HIGH,
     INDEX_SIZE,
     INDEXES_AT,
-    KEEP_GONE,
     KEY_BYTES,
     KEY_IDLE,
     LAST_ROWS,
@@ -280,7 +280,7 @@ def drop(m: Memory, slot: int, reason: int) -> None:
     charge(m, stream, -1, -(m.w[slot_at(m, slot) + COST] >> STREAM_BITS), -closed * m.w[KEY_BYTES])
     if m.rule == RAND:
         dense_remove(m, m.w[stream_at(m, stream) + POOL], slot)
-    if reason != EXPIRED and m.w[KEEP_GONE]:
+    if reason != EXPIRED and is_noted(m, m.w[slot_at(m, slot) + ARRIVED]):
         set_aside(m, slot, reason)
     else:
         free_slot(m, slot)
@@ -295,7 +295,7 @@ def let_go(words: Any, slot: int, reason: int) -> None:
         d = m.w[m.classes_at + stream * m.links + link]
         if d >= 0:
             close_key(m, d, key_of(m, slot, link))
-    if reason != NONE and m.w[KEEP_GONE]:
+    if reason != NONE and is_noted(m, m.w[slot_at(m, slot) + ARRIVED]):
         set_aside(m, slot, reason)
     else:
         free_slot(m, slot)

@@ -1,8 +1,10 @@
 """Samples: of rows, for the estimate of recall; of keys, for the trials of the rule AUTO.
 
 The estimate of recall is an exact join that only counts, and stores a sample of the rows. Every row probes, but only
-sampled rows are stored; each match with a stored row then stands for 1 / share matches. That is an unbiased count, and
-it does not mind skew: a popular key has many rows, of which its share is stored.
+sampled rows are stored, each with the number at which the shedding join has lost it (in the word for its payload row,
+which a join that only counts does not need). A match with a stored row that was lost before stands for 1 / share
+matches that were missed. That is an unbiased count, and a steady one: what was missed is known to come from rows that
+a policy held for the least worth.
 """
 
 from typing import Any
@@ -10,37 +12,30 @@ from typing import Any
 import numpy as np
 
 from windrow.kernels.chains import slot_at, stream_at
-from windrow.kernels.hashing import mix64
+from windrow.kernels.hashing import in_sample, mix64, row_word
 from windrow.kernels.jit import entry, inline
 from windrow.kernels.layout import (
     ARRIVED,
     EXPIRED,
     GROUPS,
+    HIGH,
     NEWER,
+    NONE,
     OLDEST,
     PROBE_ONLY,
     R_CODES,
     R_LIVE,
+    R_ROW,
+    ROW,
     SAMPLE_AT,
     SAMPLE_SHARE,
     SAMPLE_WEIGHT,
     SEED,
     SEQ,
+    TOP,
 )
 from windrow.kernels.memory import Memory, memory_of
 from windrow.kernels.retain import drop
-
-
-@inline
-def row_word(m: Memory, seq: int) -> Any:
-    """A word that decides about a row, from the seed and its sequence number."""
-    return mix64(np.uint64(seq) + mix64(np.uint64(m.w[SEED]) ^ np.uint64(0xA5A5A5A5A5A5A5A5)))
-
-
-@inline
-def in_sample(word: Any, share: float) -> bool:
-    """Whether a row belongs to a sample of some share; smaller samples lie inside larger ones."""
-    return bool(np.float64(word >> np.uint64(11)) < share * 9007199254740992.0)
 
 
 @inline
@@ -72,20 +67,62 @@ def sampling(m: Memory) -> bool:
 
 @inline
 def tally(m: Memory, slot: int) -> None:
-    """Count a match with a stored row, in the row's group."""
-    word = row_word(m, m.w[slot_at(m, slot) + ARRIVED])
-    m.x[m.w[SAMPLE_AT] + np.int64(word & np.uint64(GROUPS - 1))] += m.x[SAMPLE_WEIGHT]
+    """Count a match with a stored row, in the row's group, if the join beside this one had lost the row before."""
+    at = slot_at(m, slot)
+    if m.w[SEQ] > m.w[at + ROW]:  # the arriving row's number, which is one less, is not below that of the departure
+        word = row_word(m.w[SEED], m.w[at + ARRIVED])
+        m.x[m.w[SAMPLE_AT] + np.int64(word & np.uint64(GROUPS - 1))] += m.x[SAMPLE_WEIGHT]
 
 
 @entry
-def mark_sample(block: Any, records: Any, words: int, share: float) -> None:
-    """Mark the rows of a batch that are not to be stored."""
+def mark_sample(block: Any, records: Any, words: int, share: float, numbers: Any, left: Any) -> None:
+    """Mark the rows of a batch that are not to be stored, and when the others leave the join beside this one.
+
+    `numbers` are those of rows that have left it, in order, and `left` the next number when each did.
+    """
     m = memory_of(block)
-    seq = m.w[SEQ]
+    seq, k = m.w[SEQ], 0
     for at in range(0, records.shape[0], words):
         if records[at + R_LIVE] != 0:
-            records[at + R_LIVE] = 1 if in_sample(row_word(m, seq), share) else PROBE_ONLY
+            stored = in_sample(row_word(m.w[SEED], seq), share)
+            records[at + R_LIVE] = 1 if stored else PROBE_ONLY
+            while k < numbers.shape[0] and numbers[k] < seq:
+                k += 1
+            records[at + R_ROW] = left[k] if k < numbers.shape[0] and numbers[k] == seq else HIGH
             seq += 1
+
+
+@entry
+def note_departures(block: Any, numbers: Any, left: Any) -> None:
+    """Note which residents have left the join beside this one; numbers are in order."""
+    m = memory_of(block)
+    for stream in range(m.streams):
+        slot = m.w[stream_at(m, stream) + OLDEST]
+        while slot >= 0:
+            at = slot_at(m, slot)
+            k = np.searchsorted(numbers, m.w[at + ARRIVED])
+            if k < numbers.shape[0] and numbers[k] == m.w[at + ARRIVED]:
+                m.w[at + ROW] = left[k]
+            slot = m.w[at + NEWER]
+
+
+@entry
+def note_missing(block: Any, other: Any) -> None:
+    """Note which residents another block of the same join does not hold, as if those had left it long ago."""
+    m, o = memory_of(block), memory_of(other)
+    numbers, n = np.empty(o.w[TOP], np.int64), 0
+    for slot in range(o.w[TOP]):
+        if o.w[slot_at(o, slot) + ROW] != NONE:
+            numbers[n] = o.w[slot_at(o, slot) + ARRIVED]
+            n += 1
+    numbers = np.sort(numbers[:n])
+    for stream in range(m.streams):
+        slot = m.w[stream_at(m, stream) + OLDEST]
+        while slot >= 0:
+            at = slot_at(m, slot)
+            k = np.searchsorted(numbers, m.w[at + ARRIVED])
+            m.w[at + ROW] = HIGH if k < n and numbers[k] == m.w[at + ARRIVED] else 0
+            slot = m.w[at + NEWER]
 
 
 @entry
@@ -96,6 +133,6 @@ def thin(block: Any, share: float) -> None:
         slot = m.w[stream_at(m, stream) + OLDEST]
         while slot >= 0:
             after = m.w[slot_at(m, slot) + NEWER]
-            if not in_sample(row_word(m, m.w[slot_at(m, slot) + ARRIVED]), share):
+            if not in_sample(row_word(m.w[SEED], m.w[slot_at(m, slot) + ARRIVED]), share):
                 drop(m, slot, EXPIRED)
             slot = after

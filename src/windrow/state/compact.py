@@ -93,6 +93,8 @@ def _residents(shard: Shard, stream: int, slots: np.ndarray, known: frozenset[st
     fields = {name: word for name, word in fields_of(plan, stream).items() if name not in known}
     found = dict(zip(fields, compact.read_slots(words, slots, np.array(list(fields.values()), np.int64)), strict=True))
     found["cost"] = found["cost"] >> at.STREAM_BITS
+    if plan.beside and not words.view(np.float64)[at.SAMPLE_SHARE]:
+        found["left"][:] = 0  # nothing is noted as long as all rows are stored
     for name in found:
         if name in ("gain", "score"):
             found[name] = found[name].view(np.float64)
@@ -109,6 +111,8 @@ def fields_of(plan: Plan, stream: int) -> dict[str, int]:
     for column, kind in enumerate(plan.numbers[stream]):
         if kind >= 0:
             found[f"number{column}"] = offsets[at.VALS_OFF] + column
+    if plan.beside:
+        found["left"] = at.ROW
     for name, word in (("rank", at.RANK_OFF), ("gain", at.GAIN_OFF), ("score", at.SCORE_OFF)):
         if offsets[word]:
             found[name] = offsets[word]

@@ -80,6 +80,7 @@ class Plan:
     fork_bytes: int = HIGH  # for each fork of the rule AUTO
     room_bytes: int = HIGH  # for the block
     group: int = at.GROUP_LIMIT  # rows of one instant that arrive together, at most
+    beside: bool = False  # whether it counts, beside another join, what that has missed (kernels/sample.py)
     joins: Joins | None = None  # None for one join of all streams
 
     @property

@@ -186,10 +186,12 @@ class _Building:
                 numbers[column] = self._column(stream, f"number{column}")
         fits = compact.add_residents(words, stream, Residents(time, seq, cost, codes, numbers))
         _check(fits, "keys")
-        for name in ("rank", "gain", "score"):
+        for name in ("rank", "gain", "score", "left"):
             field = fields_of(plan, stream).get(name)
             if field is not None:
-                values = self._column(stream, name, np.int64 if name == "rank" else np.float64)
+                values = self._column(stream, name, np.int64 if name in ("rank", "left") else np.float64)
+                if name == "left":
+                    _check(bool((values >= 0).all()), f"{stream}.left")
                 if plan.rule == at.GREEDY_DUAL and name == "score":
                     _check_credits(values, f"{stream}.score")
                 compact.write_slots(words, self.first[stream], field, values.view(np.int64))

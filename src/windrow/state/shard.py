@@ -103,6 +103,14 @@ class Shard:
         """Keep what is known of rows that are shed until `gone` asks for it."""
         self.words[at.KEEP_GONE] = 1
 
+    def note(self, share: float) -> None:
+        """Keep the same of a sample of the rows, for the estimate of recall."""
+        self.floats[at.NOTED] = share
+
+    def notes_as(self, other: "Shard") -> None:
+        """Keep what another shard keeps of rows that are shed."""
+        self.words[[at.KEEP_GONE, at.NOTED]] = other.words[[at.KEEP_GONE, at.NOTED]]
+
     def gone(self) -> np.ndarray:
         """The rows that were shed since the last call, in order of departure, [row, word]."""
         found = np.concatenate([*self._gone, upkeep.drain(self.words)])
@@ -170,7 +178,7 @@ class Shard:
         learned = plan.learning == self.plan.learning and plan.learning.kind != at.STAT_NONE
         oracle_rows = int(self.words[at.ORACLE_ROWS]) if learned else 0
         other = Shard.with_room(plan, bool(self.words[at.EMIT]), self._room_in(plan), oracle_rows)
-        other.words[at.KEEP_GONE] = self.words[at.KEEP_GONE]
+        other.notes_as(self)
         block.carry(self.words, self.plan, other.words, plan, learned)
         if prepare is not None:
             prepare(other)
