@@ -134,3 +134,18 @@ def test_recent_recall_follows_a_change_of_memory():
     rich = engine.metrics
     assert poor.recent_recall == pytest.approx(poor.recall, abs=0.05)
     assert rich.recent_recall > 0.99 > rich.recall > poor.recall
+
+
+@pytest.mark.parametrize("policy", [policy.name for policy in wr.policies.ALL])
+def test_a_small_sample_tells_recall_within_a_few_points(policy):
+    """Popular keys have most of the matches: what is found of them is known, and only what was missed is estimated."""
+    for seed in range(3):
+        tables = streams_of(20 + seed, 20_000, 5_000, skew=0.9)
+        query = query_of(memory="500 kB", policy=policy, window=8_000, seed=seed)
+        engine = wr.Engine(query, dict.fromkeys("ab", SCHEMA), count_only=True)
+        metrics = pushed(engine, tables, 4_000)
+        truth = metrics.matched / exact_count(query, tables)
+        low, high = metrics.recall_interval
+        assert engine._tracker.share < 0.1 and metrics.shed > 10_000
+        assert low < metrics.recall < high and high - low < 0.15
+        assert metrics.recall == pytest.approx(truth, abs=0.05)
