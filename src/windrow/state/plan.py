@@ -75,6 +75,7 @@ class Plan:
     drop: float = 0.0  # probability that a row is not stored, or UNBIASED
     trial_bytes: int = HIGH  # for the forks of the rule AUTO
     joins: Joins | None = None  # None for one join of all streams
+    own_clock: bool = True  # whether the times of rows move the watermark
 
     @property
     def streams(self) -> int:
