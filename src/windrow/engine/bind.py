@@ -73,7 +73,7 @@ class Binding:
         return replace(self, query=query, plan=plan, recall_bytes=recall_bytes)
 
 
-def bind(query: Query, schemas: dict[str, pa.Schema]) -> Binding:
+def bind(query: Query, schemas: dict[str, pa.Schema], own_clock: bool = True) -> Binding:
     """Check a query against its streams' schemas and plan it."""
     _check_columns(query, schemas)
     untimed = any(stream.time is None for stream in query.streams)
@@ -92,6 +92,7 @@ def bind(query: Query, schemas: dict[str, pa.Schema]) -> Binding:
         seed=query.seed,
         probe_order=_probe_order(query),
         joins=_joins(query, dirs, nums),
+        own_clock=own_clock,
     )
     plan, recall_bytes = _with_budget(plan, query)
     return Binding(

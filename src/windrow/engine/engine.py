@@ -50,6 +50,8 @@ class Engine:
         recall: estimate recall beside the join (only where memory is capped).
         departures: keep the rows that are lost until `departed` asks for them; residents then hold all columns.
         oracle: whole tables by stream, for a policy with the statistic Oracle.
+        own_clock: let the times of rows move the watermark. Without it only `push(watermark=)` does, so that rows are
+            late when its giver says so; where memory is full, the lateness that streams declare moves it too.
     """
 
     def __init__(
@@ -61,12 +63,16 @@ class Engine:
         recall: bool = True,
         departures: bool = False,
         oracle: Mapping[str, Any] | None = None,
+        own_clock: bool = True,
     ) -> None:
         if not isinstance(query, Query):
             raise SpecError(f"Engine takes a Query, got {type(query).__name__}: build one with windrow.Query(...)")
+        if not own_clock and (query.order == "arrival" or any(stream.time is None for stream in query.streams)):
+            raise SpecError("own_clock=False needs time columns and order='time': arrivals are a clock of their own")
         self.query = query
         self.count_only = count_only
         self._tracks = recall
+        self._own_clock = own_clock
         self._keeps_departures = departures and not count_only
         self._interrupted = False
         self._oracle = {name: as_table(table, name) for name, table in (oracle or {}).items()}
@@ -88,7 +94,7 @@ class Engine:
                 "or give schemas= to the engine"
             )
         plain = {name: plain_schema(schema) for name, schema in schemas.items()}
-        binding = replace(bind(self.query, plain), keeps_payload=not self.count_only)
+        binding = replace(bind(self.query, plain, self._own_clock), keeps_payload=not self.count_only)
         self._start(binding.with_whole_rows() if self._keeps_departures else binding)
 
     def _watch_departures(self, binding: Binding, shard: Shard) -> None:
@@ -137,6 +143,7 @@ class Engine:
         self._count(rows)
         self._keep(shard, packed, rows)
         if self._tracker is not None:
+            self._tracker.shard.raise_watermark(int(shard.words[at.WATERMARK]))
             self._tracker.settle(shard.matched - int(self._false.sum()), len(packed.order))
         self._interrupted = False
         return None if self.count_only else found
@@ -446,6 +453,7 @@ class Engine:
             "count_only": self.count_only,
             "recall": self._tracks,
             "departures": self._keeps_departures,
+            "own_clock": self._own_clock,
             "bound": self._binding is not None,
         }
         if self._binding is None:
@@ -473,7 +481,7 @@ class Engine:
         engine._interrupted = False
         with saved.read_strictly():
             engine.query, engine.count_only, engine._tracks = old, bool(header["count_only"]), bool(header["recall"])
-            engine._keeps_departures = bool(header["departures"])
+            engine._keeps_departures, engine._own_clock = bool(header["departures"]), bool(header["own_clock"])
             if header["bound"]:
                 engine._fill(header, list(snap.parts))
         if query is not None and (query.memory, query.streams) != (old.memory, old.streams):
@@ -482,7 +490,7 @@ class Engine:
 
     def _fill(self, header: dict[str, Any], parts: list[pa.Buffer]) -> None:
         """Take over the state of a snapshot."""
-        state = saved.opened(self.query, self.count_only, self._keeps_departures, header, parts)
+        state = saved.opened(self.query, header, parts)
         self._binding, self._shard = state.binding, state.shard
         self._payloads, self._tracker = state.payloads, state.tracker
         self._arrived, self._false = state.arrived, state.false

@@ -148,12 +148,13 @@ def check_layout(header: dict[str, Any]) -> None:
         )
 
 
-def opened(query: Query, count_only: bool, departures: bool, header: dict[str, Any], buffers: list[pa.Buffer]) -> State:
+def opened(query: Query, header: dict[str, Any], buffers: list[pa.Buffer]) -> State:
     """The state that the parts of a snapshot hold."""
     schemas = {name: pa.ipc.read_schema(buffers.pop(0)) for name in query.names}
     columns = columns_of(snapshots.table_of(buffers.pop(0)))
-    binding = replace(bind(query, schemas), keeps_payload=not count_only)
-    binding = binding.with_whole_rows() if departures else binding
+    count_only = bool(header["count_only"])
+    binding = replace(bind(query, schemas, bool(header["own_clock"])), keeps_payload=not count_only)
+    binding = binding.with_whole_rows() if header["departures"] else binding
     binding = binding.with_oracle(len(columns.get("oracle.code", ())))
     plan = binding.plan
     tables = [_payload(binding, s, buffers) for s in range(plan.streams)]

@@ -3,7 +3,7 @@
 A batch is one block of words too: `r` as integers, `rx` as floats, one record per row in the order in which rows
 are taken. A driver takes it group by group (a group: the rows of one tick, at most GROUP). For each:
 
-    enter   see that there is room, move clock and watermark, expire
+    enter   see that there is room, move clock and watermark (if rows move it, or memory is full), expire
     probe   each row in turn: count or emit its matches, learn from it, admit it      <- the driver's own part
     leave   shed until every pool is inside its cap
 
@@ -60,6 +60,7 @@ from windrow.kernels.layout import (
     NEAR,
     NEED,
     NONE,
+    OWN_CLOCK,
     PENDING,
     PER_STREAM,
     POOL,
@@ -188,9 +189,26 @@ def enter(m: Memory, r: Any, start: int, end: int) -> int:
     words = row_words(m)
     for k in range(start, end):
         move_clock(m, r[k * words + R_TIME], r[k * words + R_STREAM])
-    move_watermark(m)
+    if m.w[OWN_CLOCK] or crowded(m, r, start, end):
+        move_watermark(m, r[start * words + R_TICK])
     expire_all(m)
     return DONE
+
+
+@inline
+def crowded(m: Memory, r: Any, start: int, end: int) -> bool:
+    """Whether some pool might pass its cap, if all rows of a group are admitted."""
+    words = row_words(m)
+    for pool in range(m.pools):
+        line = m.pools_at + pool * POOL_SIZE
+        rows, cost = m.w[line + USED_ROWS], m.w[line + USED_BYTES]
+        for k in range(start, end):
+            if m.w[stream_at(m, r[k * words + R_STREAM]) + POOL] == pool:
+                rows += 1
+                cost += r[k * words + R_COST] + m.links * m.w[KEY_BYTES]
+        if rows > m.w[line + CAP_ROWS] or cost > m.w[line + CAP_BYTES]:
+            return True
+    return False
 
 
 @inline

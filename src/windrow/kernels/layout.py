@@ -43,6 +43,7 @@ MIX, MIX_UNTIL = (next(_next) for _ in range(2))  # floats
 RULE, BY_ROW, STATISTIC, KEEP_IDLE, EMIT, FAIL_WHEN_FULL, HAS_VALUE, VALUE_SUM = (next(_next) for _ in range(8))
 SEED, KEY_BYTES, IDLE_LIMIT, DRIFTING, KEEP_GONE, LEARNED_AHEAD, PENDING = (next(_next) for _ in range(7))
 GROUP, NEED = (next(_next) for _ in range(2))  # rows of one instant that arrive together, and places that were lacking
+OWN_CLOCK = next(_next)  # whether the times of rows move the watermark, or only who raises it, and full memory
 CREDIT_START, CREDIT_GAIN = (next(_next) for _ in range(2))
 GROWTH, SAMPLE_SHARE, SAMPLE_WEIGHT, DROP, CREDIT_SHARE, AGE_LIMIT, NOTED = (next(_next) for _ in range(7))  # floats
 # sizes

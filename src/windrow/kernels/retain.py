@@ -320,8 +320,8 @@ def move_clock(m: Memory, time: int, stream: int) -> None:
 
 
 @inline
-def move_watermark(m: Memory) -> None:
-    """Raise the watermark: the least time that a row may still bring, over all streams.
+def own_mark(m: Memory) -> int:
+    """The least time that a row may still bring within its stream's lateness, over all streams.
 
     A stream is waited for until another runs ahead of it by more than the query's patience.
     """
@@ -330,8 +330,13 @@ def move_watermark(m: Memory) -> None:
         mine = stream_at(m, stream)
         seen = max(m.w[mine + LAST_TIME], m.w[CLOCK] - m.w[mine + PATIENCE])
         least = min(least, seen - m.w[mine + LATENESS])
-    if least > m.w[WATERMARK]:
-        m.w[WATERMARK] = least
+    return least
+
+
+@inline
+def move_watermark(m: Memory, most: int) -> None:
+    """Raise the watermark to where the times of rows have brought it, but not past a time that rows still have."""
+    m.w[WATERMARK] = max(m.w[WATERMARK], min(own_mark(m), most))
 
 
 @inline

@@ -42,6 +42,7 @@ from windrow.kernels.layout import (
     WATERMARK,
 )
 from windrow.kernels.memory import Memory, memory_of
+from windrow.kernels.retain import own_mark
 from windrow.kernels.sample import in_sample
 
 MARGIN = 4.0
@@ -88,7 +89,8 @@ def per_window(m: Memory, stream: int) -> float:
     if m.w[mine + SEEN_FIRST] == LOW or age <= 0.0 or m.w[mine + RANK] < FEW_ROWS:
         return 0.0
     span = float(m.w[mine + REACH] + 1)
-    lag = min(float(now - m.w[WATERMARK]), age)  # rows are held until the watermark has passed their window
+    # rows are held until the watermark has passed their window, and where memory is full it is at least our own
+    lag = min(float(now - max(m.w[WATERMARK], own_mark(m))), age)
     return faded(m, mine, now) / (1.0 - math.exp(-age / span)) * (span + lag) / span
 
 

@@ -38,6 +38,7 @@ from windrow.kernels.layout import (
     GREEDY_DUAL,
     GROWTH,
     HALF_LIFE,
+    HIGH,
     HIST_SIZE,
     HISTS_AT,
     IDLE_LIMIT,
@@ -53,6 +54,7 @@ from windrow.kernels.layout import (
     NONE,
     OLDER,
     OLDEST,
+    OWN_CLOCK,
     PEAK_BYTES,
     PEAK_ROWS,
     PER_STREAM,
@@ -110,8 +112,10 @@ def raise_watermark(block: Any, mark: int) -> None:
 def reconsider(block: Any) -> int:
     """After windows or caps have changed: expire, rank anew, shed. FULL if rows do not fit and none may be shed."""
     m = memory_of(block)
-    move_watermark(m)
     expire_all(m)
+    if m.w[OWN_CLOCK] or any_over(m):
+        move_watermark(m, HIGH)
+        expire_all(m)
     if m.w[FAIL_WHEN_FULL] and any_over(m):
         return FULL
     if m.rule == GREEDY_DUAL and files(m):

@@ -12,7 +12,7 @@ from windrow.errors import MemoryTooSmall
 from windrow.spark.routing import Routing, routing_of
 from windrow.spec import Memory, Query
 
-LAYOUT = 1  # of blobs and state: raised when either changes
+LAYOUT = 2  # of blobs and state: raised when either changes
 
 
 @dataclass(frozen=True)
@@ -28,6 +28,15 @@ class Job:
     def schema(self, stream: str) -> pa.Schema:
         """The schema of a stream."""
         return self.schemas[self.query.names.index(stream)]
+
+    @property
+    def follows_spark(self) -> bool:
+        """Whether Spark's watermark alone says which rows are late.
+
+        Not where times are no timestamps, of which Spark makes none, nor with patience, which is a shard's own.
+        """
+        times = zip(self.query.streams, self.schemas, strict=True)
+        return self.query.patience is None and all(pa.types.is_timestamp(s.field(t.time).type) for t, s in times)
 
     @property
     def identity(self) -> str:

@@ -11,17 +11,15 @@ import math
 import secrets
 import threading
 from collections.abc import Mapping
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from typing import Any
 
 from windrow.errors import InputError
+from windrow.spark import scrape
 
 NAME = "windrow-"  # begins the names of observations; a query may hold several joins
 SHARDS = "shards"
-COUNTERS = (
-    "arrived", "late", "ignored", "matched", "expired", "released", "shed",
-    "resident_rows", "resident_bytes", "peak_bytes",
-)  # fmt: skip
+COUNTERS = (*scrape.COUNTED, *scrape.HELD)
 
 
 def observed(result: Any, streaming: bool) -> tuple[Any, Any]:
@@ -47,6 +45,7 @@ class QueryMetrics:
 
     def __init__(self, query: Any = None) -> None:
         self._query = query
+        self.name = "batch" if query is None else str(query.name or query.id)
         self._shards: dict[int, tuple[int, dict[str, Any]]] = {}  # the micro-batch, and the counters after it
         self._lock = threading.Lock()
 
@@ -94,20 +93,17 @@ class QueryMetrics:
         return json.dumps(self.to_dict())
 
     def to_prometheus(self) -> str:
-        """Everything in the text format of Prometheus."""
-        lines, shards = [], self.shards
-        for name in COUNTERS:
-            lines.append(f"# TYPE windrow_{name} gauge")
-            lines += [f'windrow_{name}{{shard="{k}"}} {s[name]}' for k, s in shards.items()]
-        if (recall := _recall(list(shards.values()))["recall"]) is not None:
-            lines += ["# TYPE windrow_recall gauge", f"windrow_recall {recall}"]
-        return "\n".join(lines) + "\n"
+        """Everything in the text format of Prometheus, labelled with the query's name, or its id if it has none."""
+        shards = self.shards
+        return scrape.prometheus(self.name, shards, _recall(list(shards.values()))["recall"])
 
     def serve(self, port: int = 0, host: str = "127.0.0.1") -> ThreadingHTTPServer:
-        """Answer GET /metrics in the text format of Prometheus; `shutdown()` on what is returned ends it."""
-        server = ThreadingHTTPServer((host, port), _handler(self))
-        threading.Thread(target=server.serve_forever, name="windrow-metrics", daemon=True).start()
-        return server
+        """Answer /metrics in the text format of Prometheus and /metrics.json; `shutdown()` on what is returned ends it.
+
+        One address for each query; the label `query` tells them apart where they are brought together.
+        """
+        known = {"/metrics": (self.to_prometheus, scrape.TEXT), "/metrics.json": (self.to_json, "application/json")}
+        return scrape.serve(known, port, host)
 
 
 def _text(found: Any) -> str | None:
@@ -133,30 +129,6 @@ def _spread(shard: dict[str, Any]) -> float:
     """Half the width of a shard's interval of the exact count."""
     low = shard["recall_interval"][0]
     return float(shard["matched"] / low - shard["exact_matched"]) if low > 0 else float(shard["exact_matched"])
-
-
-def _handler(source: QueryMetrics) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            known = {
-                "/metrics": (source.to_prometheus, "text/plain; version=0.0.4"),
-                "/metrics.json": (source.to_json, "application/json"),
-            }
-            if self.path not in known:
-                self.send_error(404)
-                return
-            make, kind = known[self.path]
-            body = make().encode()
-            self.send_response(200)
-            self.send_header("Content-Type", kind)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: Any) -> None:
-            """Say nothing."""
-
-    return Handler
 
 
 def metrics(query: Any) -> QueryMetrics:

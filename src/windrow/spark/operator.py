@@ -51,7 +51,8 @@ class Operator:
         if identity != self.job.identity:
             raise SnapshotError(_OTHER_JOB)
         engine = self._engine(shard, snapshot)
-        matches = engine.push(tables, watermark=self._watermark(engine, state))
+        matches = engine.push(tables)
+        engine.push({}, watermark=self._watermark(state))  # holds for the rows of the next micro-batch
         if self.job.archive is not None:
             write_departed(self.job, shard, pushes, engine.departed())
         after = engine.snapshot()
@@ -84,7 +85,10 @@ class Operator:
         if snapshot is not None:
             return Engine.restore(bytes(snapshot), query)
         schemas = {n: plain_schema(s) for n, s in zip(query.names, self.job.schemas, strict=True)}
-        return Engine(query, schemas, recall=self.job.recall, departures=self.job.archive is not None)
+        return Engine(
+            query, schemas, recall=self.job.recall, departures=self.job.archive is not None,
+            own_clock=not self.job.follows_spark,
+        )  # fmt: skip
 
     def _tables(self, where: list[np.ndarray], rows: Iterable[Any]) -> dict[str, pa.Table]:
         """Each stream's rows, in the order in which they were packed."""
@@ -96,8 +100,8 @@ class Operator:
             found[name] = pa.concat_tables([schema.empty_table(), *parts])
         return found
 
-    def _watermark(self, engine: Engine, state: Any) -> int | None:
-        """Spark's watermark in units of the time columns."""
+    def _watermark(self, state: Any) -> int | None:
+        """Spark's watermark of this micro-batch, made by those before it, in units of the time columns."""
         first = self.job.query.streams[0].time
         if first is None or not pa.types.is_timestamp(self.job.schemas[0].field(first).type):
             return None

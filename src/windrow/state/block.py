@@ -134,7 +134,7 @@ def start(plan: Plan, route: Route, emit: bool, capacity: Capacity | None = None
         at.KEEP_IDLE: plan.learning.kind == at.STAT_RUNNING, at.EMIT: emit,
         at.FAIL_WHEN_FULL: plan.fail_when_full, at.HAS_VALUE: plan.value is not None,
         at.VALUE_SUM: plan.value == "sum", at.SEED: plan.seed, at.KEY_BYTES: plan.key_bytes(),
-        at.IDLE_LIMIT: plan.idle_limit, at.DRIFTING: plan.drifting,
+        at.IDLE_LIMIT: plan.idle_limit, at.DRIFTING: plan.drifting, at.OWN_CLOCK: plan.own_clock,
     }  # fmt: skip
     for word, switch in switches.items():
         words[word] = switch

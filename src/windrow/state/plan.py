@@ -82,6 +82,7 @@ class Plan:
     group: int = at.GROUP_LIMIT  # rows of one instant that arrive together, at most
     beside: bool = False  # whether it counts, beside another join, what that has missed (kernels/sample.py)
     joins: Joins | None = None  # None for one join of all streams
+    own_clock: bool = True  # whether the times of rows move the watermark
 
     @property
     def streams(self) -> int:

@@ -1,0 +1,87 @@
+"""Counters for Prometheus: its text format (version 0.0.4), and an address from which it can scrape them."""
+
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import urlsplit
+
+TEXT = "text/plain; version=0.0.4; charset=utf-8"
+COUNTED = {
+    "arrived": "Rows that have arrived.",
+    "late": "Rows behind the watermark, not joined.",
+    "ignored": "Rows that can never match: filtered out, or without a key or a time.",
+    "matched": "Matches produced.",
+    "expired": "Residents whose window has passed. No loss.",
+    "released": "Residents that a constraint has proven useless. No loss.",
+    "shed": "Rows lost because memory was full.",
+}
+HELD = {
+    "resident_rows": "Rows in join memory.",
+    "resident_bytes": "Bytes charged for the rows in join memory.",
+    "peak_bytes": "Most bytes charged at any time.",
+}
+RECALL = "Matches produced over matches of the exact join, as estimated."
+
+Answer = tuple[Callable[[], str], str]
+
+
+def prometheus(query: str, shards: Mapping[int, Mapping[str, Any]], recall: float | None) -> str:
+    """Counters end in _total, as their name asks for; what is held is a gauge. Labels are the query and the shard."""
+    lines = []
+    kinds = [(f"{name}_total", "counter", name, text) for name, text in COUNTED.items()]
+    kinds += [(name, "gauge", name, text) for name, text in HELD.items()]
+    for metric, kind, name, text in kinds:
+        lines += _family(metric, kind, text)
+        lines += [f"windrow_{metric}{_labels(query=query, shard=k)} {s[name]}" for k, s in shards.items()]
+    if recall is not None:
+        lines += [*_family("recall", "gauge", RECALL), f"windrow_recall{_labels(query=query)} {recall}"]
+    return "\n".join(lines) + "\n"
+
+
+def _family(metric: str, kind: str, text: str) -> list[str]:
+    return [f"# HELP windrow_{metric} {text}", f"# TYPE windrow_{metric} {kind}"]
+
+
+def _labels(**labels: object) -> str:
+    return "{" + ",".join(f'{name}="{_escaped(str(value))}"' for name, value in labels.items()) + "}"
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
+
+
+def serve(answers: Mapping[str, Answer], port: int, host: str) -> ThreadingHTTPServer:
+    """Answer GET and HEAD of some paths, whatever their query string, in a thread, until `shutdown()`."""
+    listed = "".join(f"{path}\n" for path in answers)
+    known = {**answers, "/": (lambda: listed, "text/plain; charset=utf-8")}
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self._answer(with_body=True)
+
+        def do_HEAD(self) -> None:
+            self._answer(with_body=False)
+
+        def _answer(self, with_body: bool) -> None:
+            path = urlsplit(self.path).path
+            if path not in known:
+                self.send_error(404)
+                return
+            make, kind = known[path]
+            body = make().encode()
+            with suppress(ConnectionError):  # who asked may have left
+                self.send_response(200)
+                self.send_header("Content-Type", kind)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                if with_body:
+                    self.wfile.write(body)
+
+        def log_message(self, *_: Any) -> None:
+            """Say nothing."""
+
+    server = ThreadingHTTPServer((host, port), Handler)
+    threading.Thread(target=server.serve_forever, name="windrow-metrics", daemon=True).start()
+    return server
