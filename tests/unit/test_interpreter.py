@@ -106,9 +106,12 @@ def test_workers_that_find_windrow_or_cannot_be_seen_are_let_pass(
         check_interpreter(frame())
 
 
-def test_a_python_is_asked_once(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYSPARK_PYTHON", str(bare / "python"))
-    for _ in range(2):
-        with pytest.raises(MissingDependency):
-            check_interpreter(frame())
-        monkeypatch.setattr(interpreter.subprocess, "run", None)
+def test_a_python_is_asked_until_it_answers(bare: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYSPARK_PYTHON", str(bare / "python3"))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with pytest.raises(MissingDependency):
+        check_interpreter(frame())
+    packages(tmp_path, NEEDED)
+    check_interpreter(frame())
+    monkeypatch.setattr(interpreter.subprocess, "run", None)
+    check_interpreter(frame())

@@ -38,11 +38,13 @@ def check_interpreter(frame: Any) -> None:
     program = settings.get(_SETTING, None) or os.environ.get(_VARIABLE) or _DEFAULT
     paths = (settings.get("spark.executorEnv.PYTHONPATH", None), os.environ.get("PYTHONPATH"))
     sent = bool(settings.get("spark.submit.pyFiles", None))
-    _judge(program, _answer(program, os.pathsep.join(filter(None, paths)), os.environ.get("PATH")), sent)
+    _check(program, os.pathsep.join(filter(None, paths)), os.environ.get("PATH"), sent)
 
 
-def _judge(program: str, answer: str | None, sent: bool) -> None:
+@lru_cache(maxsize=16)  # which does not remember what was refused: that may have been mended since
+def _check(program: str, paths: str, search: str | None, sent: bool) -> None:
     """Raise if workers surely fail; warn if only windrow is missing, which may still be sent to them as a file."""
+    answer = _answer(program, paths, search)
     if answer is None:
         return
     if not answer:
@@ -61,18 +63,15 @@ def _judge(program: str, answer: str | None, sent: bool) -> None:
         raise MissingDependency(told)
 
 
-@lru_cache(maxsize=16)
 def _answer(program: str, paths: str, search: str | None) -> str | None:
     """The version of a Python, and which packages it lacks; empty if it does not start, None if that is not known."""
     found = shutil.which(program, path=search)
     if found is None:
         in_a_folder_of_sparks = os.sep in program and not os.path.isabs(program)
         return None if in_a_folder_of_sparks else ""
-    surroundings = {**os.environ, "PYTHONPATH": paths}
+    command, surroundings = [found, "-c", _PROBE, *NEEDED], {**os.environ, "PYTHONPATH": paths}
     try:
-        done = subprocess.run(
-            [found, "-c", _PROBE, *NEEDED], env=surroundings, capture_output=True, text=True, timeout=60, check=True
-        )
+        done = subprocess.run(command, env=surroundings, capture_output=True, text=True, timeout=60, check=True)
     except subprocess.TimeoutExpired:
         return None
     except (OSError, subprocess.SubprocessError):
