@@ -1,22 +1,23 @@
-"""Clicks and orders of a shop, joined by Spark while their files arrive, in a budget that is too small; then repaired.
+"""Clicks and orders of a shop, joined by Spark as their files arrive, in a budget that is too small; then repaired.
 
     python examples/clickstream.py
 
-A thread writes a file of clicks and a file of orders every second, and some orders reach their file minutes late. The
-streaming join keeps to its memory, says while it runs what that costs, and puts every row that it loses into an
-archive. In the end a batch job finds the matches that are missing: together they are the exact join, match by match.
+The shop delivers a file of clicks and one of orders at a time, and some orders come two deliveries late. Each delivery
+starts the streaming join, which goes on from its checkpoint where it stopped. It keeps to its memory, says what that
+costs, and puts every row that it loses into an archive. In the end a batch job finds the matches that are missing:
+together they are the exact join, match by match.
 """
 
 import os
 import sys
-import threading
+from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 import windrow as wr
 from windrow.lab.generators import bursty_pair
@@ -37,12 +38,11 @@ def main() -> None:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # the workers' Python is this one
     with TemporaryDirectory() as name:
         folder = Path(name)
-        for kind in ("clicks", "orders"):
-            (folder / kind).mkdir()
         spark = session()
-        shop = threading.Thread(target=write_files, args=(folder,))
-        shop.start()
-        follow(spark, folder)
+        for delivered in deliveries(folder):
+            now = join(spark, folder)
+            print(f"delivery {delivered}: {line(now)}", flush=True)
+        print(f"{now['late']} orders came too late", flush=True)
         repair(spark, folder)
         spark.stop()
 
@@ -59,8 +59,8 @@ def session() -> SparkSession:
     )
 
 
-def write_files(folder: Path) -> None:
-    """A shop: a file of each kind every second. One order in a hundred is held up, and comes with a later file."""
+def deliveries(folder: Path) -> Iterator[int]:
+    """A shop: a file of each kind at a time. One order in a hundred is held up, and comes with a later file."""
     clicks, orders = bursty_pair(rows=ROWS, keys=5_000, skew=0.8, seed=1)
     start, end = (orders["ts"][k].value for k in (0, -1))
     when = {"clicks": in_file(clicks, start, end), "orders": in_file(orders, start, end)}
@@ -68,10 +68,9 @@ def write_files(folder: Path) -> None:
     when["orders"][held_up] = np.minimum(when["orders"][held_up] + 2, FILES - 1)
     for k in range(FILES):
         for kind, table in (("clicks", clicks), ("orders", orders)):
-            hidden, seen = folder / kind / f".{k}.tmp", folder / kind / f"{k}.parquet"
-            pq.write_table(table.filter(pa.array(when[kind] == k)), hidden)
-            hidden.rename(seen)
-        threading.Event().wait(1.0)
+            (folder / kind).mkdir(exist_ok=True)
+            pq.write_table(table.filter(pa.array(when[kind] == k)), folder / kind / f"{k}.parquet")
+        yield k + 1
 
 
 def in_file(table: pa.Table, start: int, end: int) -> np.ndarray:
@@ -80,28 +79,14 @@ def in_file(table: pa.Table, start: int, end: int) -> np.ndarray:
     return np.clip((times - start) * FILES // (end - start + 1), 0, FILES - 1)
 
 
-def follow(spark: SparkSession, folder: Path) -> None:
-    """Join while files arrive, and tell how it goes."""
-    clicks, orders = (arriving(spark, folder / kind) for kind in ("clicks", "orders"))
+def join(spark: SparkSession, folder: Path) -> dict:
+    """Join what has arrived since the last time; the counters since the first."""
+    clicks, orders = (spark.readStream.schema(COLUMNS).parquet(str(folder / kind)) for kind in ("clicks", "orders"))
     matches = wr.join(clicks, orders, **JOIN, memory="300 kB", archive=str(folder / "archive"))
     sink = matches.writeStream.format("parquet").option("path", str(folder / "matches"))
-    query = sink.option("checkpointLocation", str(folder / "checkpoint")).trigger(processingTime="0 seconds").start()
-    metrics = wr.spark.metrics(query)
-    told, now = 0, metrics.to_dict()
-    while now["arrived"] < 2 * ROWS:
-        query.awaitTermination(1)  # raises what went wrong
-        now = metrics.to_dict()
-        if now["arrived"] > told:
-            told = now["arrived"]
-            print(line(now), flush=True)
-    query.processAllAvailable()
-    query.stop()
-    print(f"{metrics.to_dict()['late']} orders came too late", flush=True)
-
-
-def arriving(spark: SparkSession, folder: Path) -> DataFrame:
-    """A folder as a stream: a file of each kind per micro-batch."""
-    return spark.readStream.schema(COLUMNS).option("maxFilesPerTrigger", 1).parquet(str(folder))
+    query = sink.option("checkpointLocation", str(folder / "checkpoint")).trigger(availableNow=True).start()
+    query.awaitTermination()  # raises what went wrong
+    return wr.spark.metrics(query).to_dict()
 
 
 def line(now: dict) -> str:

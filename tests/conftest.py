@@ -22,11 +22,17 @@ settings.load_profile("dev")
 
 
 # A file is not divided between processes: the longest come first, so that all processes end at about the same time.
-# What runs on Spark is one such piece; the others here take ten seconds or more with cold kernels.
+# What shares a Spark session is one such piece; the others here take ten seconds or more with cold kernels.
 _LONGEST = (
-    "tests/spark/", "tests/unit/test_static.py", "tests/contract/test_policies.py", "tests/contract/test_queue.py",
-    "tests/oracle/", "tests/unit/test_greedy_dual.py", "tests/unit/test_live_change.py", "tests/unit/test_analysis.py",
+    "tests/spark/", "tests/unit/test_readme.py", "tests/unit/test_static.py", "tests/contract/test_policies.py",
+    "tests/contract/test_queue.py", "tests/oracle/", "tests/unit/test_greedy_dual.py", "tests/unit/test_live_change.py",
+    "tests/unit/test_analysis.py",
 )  # fmt: skip
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--write-readme`: tests/unit/test_readme.py writes what programs print instead of comparing it."""
+    parser.addoption("--write-readme", action="store_true", help="write what the README's programs print below them")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

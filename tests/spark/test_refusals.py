@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from windrow.errors import (
     InputError,
     KeyTypeError,
     MemoryTooSmall,
+    MissingDependency,
     SpecError,
     TimeError,
     UnknownColumn,
@@ -134,3 +136,11 @@ def test_shards_and_archives_are_for_spark() -> None:
 def test_metrics_of_something_else() -> None:
     with pytest.raises(InputError, match="metrics needs a streaming query"):
         wr.spark.metrics(5)
+
+
+def test_workers_with_another_python(static: Any, live: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYSPARK_PYTHON", "no-such-python")
+    for frame, archive in ((static, None), (live, str(tmp_path / "archive"))):
+        with pytest.raises(MissingDependency, match="'no-such-python', which does not start: set PYSPARK_PYTHON"):
+            wr.join(frame, frame, on="k", time="ts", within="10 s", archive=archive)
+    assert not (tmp_path / "archive").exists()

@@ -57,7 +57,7 @@ def local_session(shards: int) -> Iterator[Any]:
     if running is not None:
         yield running
         return
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ["PYSPARK_PYTHON"] = sys.executable  # whatever it was: the session is windrow's own
     settings: dict[str, Any] = {
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",

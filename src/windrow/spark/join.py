@@ -16,6 +16,7 @@ from windrow.errors import SpecError
 from windrow.policies import Given
 from windrow.spark.archive import start_archive
 from windrow.spark.frames import WATERMARK_DELAY, arrow_schema, check_frames, declared_lateness, quoted
+from windrow.spark.interpreter import check_interpreter
 from windrow.spark.job import Job, planned
 from windrow.spark.metrics import observed
 from windrow.spark.operator import RESULT, STATE, Operator
@@ -47,6 +48,7 @@ def on_spark(
     query.refuse_names("Spark")
     given = dict(frames)
     check_frames(query, given)
+    check_interpreter(given[query.names[0]])
     query = _with_declared_lateness(query, given)
     if archive is None:
         given = {name: given[name].select(*columns) for name, columns in _needed(query, given).items()}
