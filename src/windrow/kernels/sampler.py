@@ -43,7 +43,7 @@ from windrow.kernels.layout import (
 )
 from windrow.kernels.memory import Memory, memory_of
 from windrow.kernels.retain import own_mark
-from windrow.kernels.sample import in_sample
+from windrow.kernels.hashing import in_sample
 
 MARGIN = 4.0
 FEW_ROWS = 32  # of a stream: before it has brought as many, its rate is not known
