@@ -131,7 +131,6 @@ class Queue:
         self._q = np.zeros(kernel.Q_SIZE, np.int64)
         self._f = np.zeros(kernel.F_SIZE, np.float64)
         self._q[kernel.NOW] = self._q[kernel.LAST] = at.LOW
-        self._line = np.zeros(2 * (self.capacity + 1), np.int64)
         self._held: _Held | None = None
 
     # -- rows in, matches out --------------------------------------------------------------------------------------
@@ -240,6 +239,7 @@ class Queue:
             some = waits & (ids[:, link] >= 0)
             np.add.at(counts, (ids[some, link], stream[some]), 1)
         now = np.flatnonzero(held.state == kernel.WAITING)
+        self._line = np.empty(2 * (min(self.capacity, len(lines)) + 1), np.int64)  # never more than this wait
         self._line[: len(now)] = now
         self._q[[kernel.FRONT, kernel.BACK]] = 0, len(now)
         return kernel.Waiting(held.records, held.state, ids, counts, self._line, self._q, self._f, self._shed)

@@ -212,14 +212,14 @@ def sample_size(block: Any, low: float, high: float) -> tuple[int, int]:
 
 @entry
 def move_residents(old: Any, new: Any, extra_cost: int, learned: bool, low: float, high: float) -> Any:
-    """Admit the residents of one block to an empty one of the same join; the new slot of each old one.
+    """Admit the residents of one block to an empty one of the same join; the new slot of each old one, 0 of empty ones.
 
     Charges grow by `extra_cost` per row, what the new block costs more. The new block has room for all. With `learned`
     both blocks count frequencies in the same way: they move too, with the keys that only statistics keep. Only keys
     of the sample between two shares move, if those are not 0 and 1; all streams then have one key in common.
     """
     a, b = memory_of(old), memory_of(new)
-    moved = np.zeros(a.w[TOP], np.int64)
+    moved = np.zeros(max(a.w[TOP], 1), np.int64)  # who left a slot before an earlier move is looked for in slot 0
     for word in (SEQ, MATCHED, RANDOM, CLOCK, WATERMARK, ARRIVALS, PEAK_ROWS, PEAK_BYTES):
         b.w[word] = a.w[word]
     b.x[VALUE] = a.x[VALUE]

@@ -54,6 +54,14 @@ class Memory(Record):
         total = math.fsum(ratios[stream] for stream in streams)
         return tuple(ratios[stream] / total for stream in streams)
 
+    def rows_by_pool(self, streams: Sequence[str]) -> tuple[int, ...]:
+        """The rows of the one pool, or of each stream's own; only of a memory in rows."""
+        rows, portions = self.rows, self.portions(streams)
+        assert rows is not None
+        if portions is None:
+            return (rows,)
+        return tuple(min(int(rows * part + 1e-9), rows) for part in portions)  # floats round up beyond 2**53
+
     def to_dict(self) -> dict[str, Any]:
         limit = {"rows": self.rows, "bytes": self.bytes, "share": self.share}
         split = dict(self.split) if isinstance(self.split, tuple) else self.split
