@@ -48,11 +48,7 @@ def _plain(array: Any) -> Any:
     if not _encoded(kind) or t.is_string_view(kind) or t.is_binary_view(kind):
         return array.cast(wanted)
     if t.is_union(kind):
-        children = [_plain(array.field(k)) for k in range(kind.num_fields)]
-        names, codes = [field.name for field in kind], kind.type_codes
-        if kind.mode == "dense":
-            return pa.UnionArray.from_dense(array.type_codes, array.offsets, children, names, codes)
-        return pa.UnionArray.from_sparse(array.type_codes, children, names, codes)
+        return _plain_union(array)
     nulls = array.is_null() if array.null_count else None
     if t.is_struct(kind):
         children = [_plain(array.field(k)) for k in range(kind.num_fields)]
@@ -61,6 +57,18 @@ def _plain(array: Any) -> Any:
         items = array.values.slice(array.offset * kind.list_size, len(array) * kind.list_size)
         return pa.FixedSizeListArray.from_arrays(_plain(items), type=wanted, mask=nulls)
     return _plain_list(array, wanted, nulls)
+
+
+def _plain_union(array: Any) -> Any:
+    """The same of a union; of a slice, its `type_codes` and `offsets` would be those of the whole."""
+    kind, rows = array.type, len(array)
+    children = [_plain(array.field(k)) for k in range(kind.num_fields)]
+    names, buffers = [field.name for field in kind], array.buffers()
+    codes = pa.array(np.frombuffer(buffers[1], np.int8, rows, array.offset))
+    if kind.mode == "sparse":
+        return pa.UnionArray.from_sparse(codes, children, names, kind.type_codes)
+    places = pa.array(np.frombuffer(buffers[2], np.int32, rows, 4 * array.offset))
+    return pa.UnionArray.from_dense(codes, places, children, names, kind.type_codes)
 
 
 def _plain_list(array: Any, wanted: pa.DataType, nulls: Any) -> Any:
