@@ -7,6 +7,8 @@ Subtraction of unsigned words is exact where it cannot come out negative, which 
 distances are never added to or taken from each other but here, where the result stops at the ends of int64.
 """
 
+from typing import Any
+
 import numpy as np
 
 from windrow.kernels.jit import inline
@@ -16,19 +18,19 @@ SIGN = np.uint64(1 << 63)
 
 
 @inline
-def length(word: int) -> int:
+def length(word: int) -> Any:
     """The distance that a word of the block stands for, unsigned."""
     return np.uint64(word)
 
 
 @inline
-def apart(later: int, earlier: int) -> int:
+def apart(later: int, earlier: int) -> Any:
     """How far two int64s lie apart, of which the first is not less: unsigned."""
     return np.uint64(later) - np.uint64(earlier)
 
 
 @inline
-def before(number: int, distance: int) -> int:
+def before(number: int, distance: Any) -> Any:
     """The int64 that lies so far before another, or LOW; the distance is unsigned."""
     if distance >= np.uint64(number) ^ SIGN:  # which is how far the number lies above LOW
         return LOW
@@ -36,7 +38,7 @@ def before(number: int, distance: int) -> int:
 
 
 @inline
-def after(number: int, distance: int) -> int:
+def after(number: int, distance: Any) -> Any:
     """The int64 that lies so far behind another, or LATEST; the distance is unsigned."""
     if distance >= np.uint64(LATEST) - np.uint64(number):
         return LATEST
