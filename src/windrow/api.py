@@ -141,15 +141,19 @@ def compare(
     (0.4, 2, 0.3333333333333333)
     """
     tables = [as_table(approximate, "approximate"), as_table(exact, "exact")]
-    columns, coordinates = _names(columns), _names(coordinates) or []
+    columns, coordinates = _names(columns, "columns"), _names(coordinates, "coordinates") or []
     if columns == []:
         raise SpecError("columns names none, so that all rows would be equal: name some, or leave it out for all")
-    measures = _names(measures)
+    measures = _names(measures, "measures")
     if measures is None:
         measures = DISTANCES if coordinates else ()
     return measured(tables[0], tables[1], columns, coordinates, measures, penalty, archived)
 
 
-def _names(given: Sequence[str] | None) -> list[str] | None:
+def _names(given: Any, what: str) -> list[str] | None:
     """A list of names; one name alone is a list of one."""
-    return None if given is None else [given] if isinstance(given, str) else list(given)
+    if given is None or isinstance(given, str):
+        return None if given is None else [given]
+    if isinstance(given, Mapping) or not isinstance(given, Iterable) or not all(isinstance(n, str) for n in given):
+        raise SpecError(f"{what} must be a list of names, got {given!r}")
+    return list(given)

@@ -165,3 +165,8 @@ def test_an_unreadable_file_is_refused(files: Path) -> None:
 def test_help_has_an_example() -> None:
     result = compare("--help")
     assert result.exit_code == 0 and "windrow compare matches.parquet exact.csv" in " ".join(result.stdout.split())
+
+
+@pytest.mark.usefixtures("files")
+def test_a_coordinate_that_is_text_is_not_asked_for_as_text() -> None:
+    assert "--text" not in refused("shed.csv", "exact.parquet", "--coordinates", "page")

@@ -364,6 +364,9 @@ def test_content_that_is_not_what_the_name_says(tmp_path: Path) -> None:
         "this is compressed with gzip"
     )
     assert message(save(tmp_path / "c.csv", "k\n1\n".encode("utf-16"))).startswith("this is not UTF-8 text")
+    assert message(save(tmp_path / "f.csv", "k\n1\n".encode("utf-16-le"))).startswith("this is not UTF-8 text")
+    nul = message(save(tmp_path / "f.jsonl", '{"k": "a"}\n{"k": "a\0b"}\n'))
+    assert nul == "line 2 has a NUL byte, which JSON does not know; write it as \\u0000"
     assert "column 's' is not UTF-8 text" in message(
         save(tmp_path / "d.csv", "s\nd\xe9j\xe0\n".encode("latin-1"))
     )
@@ -468,3 +471,9 @@ def test_rows_must_fit_the_schema(tmp_path: Path) -> None:
         with pytest.raises(InputError, match="writing failed"):
             writer.write(pa.table({"a": ["one"], "b": ["x"]}))
     assert open_table(tmp_path / "a.csv").table().to_pylist() == [{"a": 1, "b": "x"}]
+
+
+def test_a_nul_byte_is_a_character_of_csv(tmp_path: Path) -> None:
+    """It is UTF-8, and Arrow reads it; only text in which every other byte is one is something else."""
+    table = open_table(save(tmp_path / "n.csv", 'k,s\n1,a\0b\n2,"\0"\n')).table()
+    assert table.to_pylist() == [{"k": 1, "s": "a\0b"}, {"k": 2, "s": "\0"}]

@@ -14,6 +14,7 @@ from tests.streams import configurations, label
 import windrow as wr
 from windrow.errors import MemoryTooSmall, SpecError
 from windrow.kernels import layout as at
+from windrow.policies import ALL, Given
 from windrow.spec import Band, Equal, Memory, Query, Stream, Value, Window
 from windrow.state.block import LEARNED, parts, view
 
@@ -320,3 +321,22 @@ def test_memory_can_change_before_the_first_push_and_survives_a_snapshot():
         assert engine.metrics.streams["a"].resident_rows <= 20
         assert engine.metrics.streams["b"].resident_rows <= 10
     assert engine.metrics == again.metrics
+
+
+@pytest.mark.parametrize("rows", [1, 2000])
+@pytest.mark.parametrize("policy", ALL, ids=lambda policy: policy.name)
+def test_memory_changes_after_all_rows_have_left(policy, rows):
+    """Payload of rows that have left stays for a while; nothing may look for its owners where nobody is any more."""
+    chosen = policy("x") if policy is Given else policy()
+    engine = engine_of(query_of("pair", policy=chosen))
+    table = pa.Table.from_pylist([{"id": k, "t": 0, "k": k, "x": 1.0, "s": "x"} for k in range(rows)], schema=SCHEMA)
+    engine.push({"a": table, "b": table})
+    engine.push({}, watermark=100)
+    for memory in (*AMPLE, *AMPLE):
+        engine.memory = memory
+        engine.window("a", 9)
+        assert engine.metrics.resident_rows == 0
+        assert wr.Engine.restore(engine.snapshot()).metrics == engine.metrics
+    late = table.set_column(1, "t", pa.array([200] * rows, pa.int64()))
+    assert engine.push({"a": late, "b": late}).num_rows == rows
+    assert_accounted(engine)

@@ -284,7 +284,7 @@ def test_distances_refuse_what_has_no_place() -> None:
     good = pa.table({"x": [1.0], "y": [2.0], "s": ["a"]})
     with pytest.raises(SpecError, match="name at least one numeric column"):
         earth_movers(good, good, [])
-    with pytest.raises(KeyTypeError, match="'s' is string: a coordinate must be a number"):
+    with pytest.raises(SpecError, match="'s' is string: a coordinate must be a number or a time, name another"):
         earth_movers(good, good, ["s"])
     with pytest.raises(InputError, match="'x' of the exact table has nulls"):
         earth_movers(good, pa.table({"x": pa.array([None], pa.float64())}), ["x"])
@@ -292,6 +292,29 @@ def test_distances_refuse_what_has_no_place() -> None:
         earth_movers(good, pa.table({"x": [math.nan]}), ["x"])
     with pytest.raises(SpecError, match="penalty must be a finite number"):
         match_and_compare(good, good, ["x"], penalty=-1.0)
+
+
+@pytest.mark.parametrize("scale", [5e-324, 1e-308, 1e-200, 1e200, 1e307])
+@pytest.mark.parametrize("columns", [["x"], ["x", "y"]])
+def test_distances_of_any_size(scale: float, columns: list[str]) -> None:
+    """Squares and sums of coordinates leave the range of floats long before the distances do."""
+    one = pa.table({"x": [0.0, 8 * scale], "y": [0.0, 0.0]})
+    two = pa.table({"x": [3 * scale, 8 * scale], "y": [4 * scale, 0.0]})
+    length = 3 if columns == ["x"] else 5
+    assert earth_movers(one, two, columns).work == pytest.approx(length * scale)
+    assert match_and_compare(one, two, columns).work == pytest.approx(length * scale)
+
+
+def test_large_coordinates_without_a_difference_do_not_hide_small_ones() -> None:
+    one, two = (pa.table({"x": [1e308], "y": [y]}) for y in (0.0, 1e-5))
+    assert earth_movers(one, two, ["x", "y"]).work == pytest.approx(1e-5)
+
+
+def test_distances_that_add_up_to_more_than_floats_hold() -> None:
+    one, two = pa.table({"x": [1e308]}), pa.table({"x": [-1e308]})
+    for measure in (earth_movers, match_and_compare):
+        with pytest.raises(InputError, match="add up to more than floats can hold: divide the coordinates"):
+            measure(one, two, ["x"])
 
 
 def test_large_inputs_and_a_missing_solver_are_clear_errors(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,7 @@ from windrow.spec import Equal
 if TYPE_CHECKING:
     from windrow.spec import Query
 
+_TYPES = {bool: pa.bool_(), int: pa.int64(), float: pa.float64()}
 SEPARATORS = ";\t|"  # that a CSV file may have instead of commas
 
 
@@ -115,7 +116,7 @@ def _hint(query: Query, side: str, other: pa.Schema) -> pa.Schema:
         types.setdefault(stream.time, pa.int64() if steps else pa.timestamp("us"))
     for filter_ in stream.where:
         value = filter_.value[0] if isinstance(filter_.value, tuple) else filter_.value
-        types.setdefault(filter_.column, pa.string() if value is None else pa.scalar(value).type)
+        types.setdefault(filter_.column, _TYPES.get(type(value), pa.string()))
     for column in _named(query, side):
         types.setdefault(column, pa.float64() if column in _measured(query, side) else pa.string())
     return pa.schema(list(types.items()))

@@ -82,8 +82,7 @@ def optimum(
     paths = {"left": left, "right": right}
     inputs = open_inputs(paths, query, text or (), separator, utc, lambda line: errors.print(line, soft_wrap=True))
     start = perf_counter()
-    limit: Any = int(memory) if memory.isdecimal() else memory  # what is no number is refused with the question
-    limit = Memory(limit, split=True) if split and isinstance(limit, int) else limit
+    limit: Any = Memory(memory, split=True) if split else 0 if memory == "0" else memory
     tables = {side: file.table() for side, file in inputs.items()}
     later = texts.changes(memory_at or (), "--memory-at", int)
     windows = texts.changes(within_at or (), "--within-at", str)

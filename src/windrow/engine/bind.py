@@ -12,13 +12,13 @@ from windrow.engine.numbers import Number, Numbers, numbers
 from windrow.engine.outputs import OutputColumn, outputs
 from windrow.errors import MemoryTooSmall, SpecError, UnknownColumn
 from windrow.kernels import layout as at
-from windrow.kernels.layout import HIGH, NONE
+from windrow.kernels.layout import ENDLESS, HIGH, LOW, NONE
 from windrow.policies import Age, Auto, Given, GreedyDual, Policy
 from windrow.spec import Memory, Query, Stream, split_reference
 from windrow.spec.bytesize import format_bytes
 from windrow.state.block import fixed_bytes
 from windrow.state.chooser import FORKS, LEAST_ROWS, rows_to_try
-from windrow.state.coding import TimeDomain, duration_in_units, moment, time_domain
+from windrow.state.coding import TimeDomain, as_word, duration_in_units, moment, time_domain
 from windrow.state.plan import Joins, Learning, Plan, Shedding
 from windrow.statistics import Decayed, Oracle, Running, Sketch, Statistic
 
@@ -26,7 +26,6 @@ STATISTICS_SHARE = 8  # one part in so many of a budget in bytes is for keys tha
 RECALL_SHARE = 16  # and one in so many for the estimate of recall
 SMALL_SAMPLE_BYTES = 1 << 16
 TRIAL_SHARE = 16  # and one in so many for the trials of the policy auto
-LONGEST = 2**61  # lateness and patience, in units of time
 
 
 @dataclass(frozen=True)
@@ -166,7 +165,7 @@ def _windows(query: Query, domain: TimeDomain) -> np.ndarray:
     """The words REACH to POOL of each stream's line."""
     found = np.zeros((len(query.streams), at.OFFSET - at.REACH), np.int64)
     for s, stream in enumerate(query.streams):
-        patience = HIGH
+        patience = ENDLESS
         if query.patience is not None:
             patience = _units(query.patience, domain, "patience")
         found[s] = _window(stream, domain, patience, s if _is_split(query) else 0)
@@ -179,16 +178,16 @@ def _is_split(query: Query) -> bool:
 
 def _units(duration: object, domain: TimeDomain, where: str) -> int:
     amount = duration_in_units(duration.amount, duration.unit, domain, where)  # type: ignore[attr-defined]
-    return min(math.ceil(amount), LONGEST)
+    return as_word(math.ceil(amount))
 
 
 def _window(stream: Stream, domain: TimeDomain, patience: int, pool: int) -> list[int]:
     window, where = stream.window, f"the window of {stream.name!r}"
-    reach, since, near, rows = HIGH, -HIGH, True, 0
+    reach, since, near, rows = ENDLESS, LOW, True, 0
     if window.kind == "time":
         size: Fraction = duration_in_units(window.size.amount, window.size.unit, domain, where)  # type: ignore[union-attr]
-        reach = math.floor(size) if window.holds_far else math.ceil(size) - 1
-        reach, near = min(reach, HIGH - 1), window.holds_near
+        reach = as_word(math.floor(size) if window.holds_far else math.ceil(size) - 1)
+        near = window.holds_near
     elif window.kind == "rows":
         rows = int(window.size)  # type: ignore[arg-type]
     elif window.kind == "landmark":
@@ -244,17 +243,17 @@ def _with_budget(plan: Plan, query: Query, oracle_rows: int = 0) -> tuple[Plan, 
         learning = _learning(Running() if isinstance(query.policy, Auto) else getattr(query.policy, "statistics", None))
         drop = at.UNBIASED if query.sample == "unbiased" else query.sample or 0.0
         plan = replace(plan, rule=query.policy.rule, learning=learning, shedding=_shedding(query.policy), drop=drop)
-    portions = memory.portions(query.names) or (1.0,)
     if memory.rows is not None:
-        return _row_budget(plan, memory.rows, portions)
+        return _row_budget(plan, memory.rows, memory.rows_by_pool(query.names))
+    portions = memory.portions(query.names) or (1.0,)
     return _byte_budget(plan, memory, portions, fixed_bytes(plan, oracle_rows))
 
 
-def _row_budget(plan: Plan, rows: int, portions: tuple[float, ...]) -> tuple[Plan, int]:
-    caps = tuple(int(rows * p + 1e-9) for p in portions)
+def _row_budget(plan: Plan, rows: int, by_pool: tuple[int, ...]) -> tuple[Plan, int]:
+    caps = tuple(min(cap, HIGH) for cap in by_pool)
     if min(caps) < 1:
         raise MemoryTooSmall(f"memory of {rows} rows leaves a stream without a single row: give more, or do not split")
-    idle = max(1 << 16, 4 * rows)
+    idle = min(max(1 << 16, 4 * rows), HIGH)
     plan = replace(plan, cap_rows=caps, cap_bytes=(HIGH,) * len(caps), idle_limit=idle)
     return plan, max(1 << 22, 256 * rows)
 
@@ -267,7 +266,7 @@ def _byte_budget(plan: Plan, memory: Memory, portions: tuple[float, ...], fixed:
     statistics = fixed + idle + trial
     recall = _recall_bytes(total)
     rest = total - statistics - recall
-    caps = tuple(int(rest * p) for p in portions)
+    caps = tuple(min(int(rest * p), HIGH) for p in portions)
     least = plan.row_bytes() + plan.links * plan.key_bytes()
     if min(caps) < least:
         raise MemoryTooSmall(

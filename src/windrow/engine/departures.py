@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from windrow.engine.prepare import Packed, Rows
 from windrow.kernels import layout as at
+from windrow.state.columns import empty_table
 
 Why = Literal["shed", "sampled", "late", "disordered"]
 WHY, CLOCK, SEQ = "windrow_why", "windrow_clock", "windrow_seq"
@@ -38,7 +39,7 @@ class Departures:
     def take(self) -> list[pa.Table]:
         """One table per stream: its columns, then why, clock and sequence number."""
         both = zip(self.schemas, self._pieces, strict=True)
-        found = [pa.concat_tables([schema.empty_table(), *pieces]) for schema, pieces in both]
+        found = [pa.concat_tables([empty_table(schema), *pieces]) for schema, pieces in both]
         self._pieces = [[] for _ in self.schemas]
         return found
 

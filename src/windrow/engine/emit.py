@@ -7,6 +7,7 @@ import pyarrow as pa
 
 from windrow.engine.bind import Binding
 from windrow.state.coding import cast_keys, keys_equal
+from windrow.state.columns import empty_table
 
 
 def schema(binding: Binding, join: int = 0) -> pa.Schema:
@@ -35,7 +36,7 @@ class Found:
     def tables(self) -> pa.Table | dict[str, pa.Table]:
         """All matches."""
         whole = [
-            pa.concat_tables(pieces) if pieces else schema(self.binding, join).empty_table()
+            pa.concat_tables(pieces) if pieces else empty_table(schema(self.binding, join))
             for join, pieces in enumerate(self.pieces)
         ]
         if not self.binding.query.named:

@@ -9,7 +9,7 @@ import pyarrow as pa
 from windrow.errors import KeyTypeError
 from windrow.kernels import layout as at
 from windrow.spec import Band, Compare, Distance, Duration, Predicate, Query, split_reference
-from windrow.state.coding import common_key_type, common_number_type, width_in_units
+from windrow.state.coding import as_word, common_key_type, common_number_type, width_in_units
 
 COMPARISONS = {"<": at.P_LT, "<=": at.P_LE, ">": at.P_GT, ">=": at.P_GE, "!=": at.P_NE}
 
@@ -98,7 +98,7 @@ def _band(found: Numbers, predicate: Band, query: Query, schemas: dict[str, pa.S
     amount, unit = (width.amount, width.unit) if isinstance(width, Duration) else (width, "steps")
     limit = width_in_units(amount, unit, type_, str(predicate))  # type: ignore[arg-type]
     line[at.P_FLOAT] = domain == "float"
-    line[at.P_WIDTH] = min(int(limit), 2**62) if domain == "int" else 0
+    line[at.P_WIDTH] = as_word(int(limit)) if domain == "int" else 0
     line[at.P_LIMIT : at.P_LIMIT + 1].view(np.float64)[0] = float(limit)
     for ref in refs:
         _add(found, query, ref, type_, domain, domain == "float")

@@ -19,6 +19,7 @@ from windrow.errors import InputError
 from windrow.kernels import layout as at
 from windrow.kernels.rows import pack
 from windrow.state.coding import key_codes, number_codes, row_bytes, times
+from windrow.state.columns import empty_table
 
 PIECE_ROWS = 1 << 15  # records packed at a time: they stay in the cache between packing and joining
 PAYLOAD_CHARGE = 1.25  # what Payload.tidy lets lie dead is charged too
@@ -71,7 +72,7 @@ def tables(binding: Binding, batches: Mapping[str, Any]) -> list[pa.Table]:
 
 def _table(schema: pa.Schema, data: Any, stream: str) -> pa.Table:
     if data is None:
-        return schema.empty_table()
+        return empty_table(schema)
     table = as_table(data, stream)
     if table.schema.equals(schema):
         return table

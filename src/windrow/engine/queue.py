@@ -35,6 +35,7 @@ from windrow.record import number, one_of, whole
 from windrow.spec.durations import DurationLike, parse_duration
 from windrow.state import snapshot as snapshots
 from windrow.state.coding import duration_in_units
+from windrow.state.columns import empty_table
 
 Form = Literal["fifo", "tail", "rand", "modular", "integrated"]
 FORMS: dict[str, int] = {
@@ -131,7 +132,6 @@ class Queue:
         self._q = np.zeros(kernel.Q_SIZE, np.int64)
         self._f = np.zeros(kernel.F_SIZE, np.float64)
         self._q[kernel.NOW] = self._q[kernel.LAST] = at.LOW
-        self._line = np.zeros(2 * (self.capacity + 1), np.int64)
         self._held: _Held | None = None
 
     # -- rows in, matches out --------------------------------------------------------------------------------------
@@ -176,7 +176,7 @@ class Queue:
         """What is held; the first push begins it."""
         if self._held is None:
             words = np.zeros(0, np.int64)
-            self._held = _Held(words, words.copy(), [binding.schemas[n].empty_table() for n in binding.query.names])
+            self._held = _Held(words, words.copy(), [empty_table(binding.schemas[n]) for n in binding.query.names])
         if self.service is not None:
             unit = duration_in_units(self.per.amount, self.per.unit, binding.domain, "per")
             self._f[kernel.SERVICE] = self.service / float(unit)
@@ -240,6 +240,7 @@ class Queue:
             some = waits & (ids[:, link] >= 0)
             np.add.at(counts, (ids[some, link], stream[some]), 1)
         now = np.flatnonzero(held.state == kernel.WAITING)
+        self._line = np.empty(2 * (min(self.capacity, len(lines)) + 1), np.int64)  # never more than this wait
         self._line[: len(now)] = now
         self._q[[kernel.FRONT, kernel.BACK]] = 0, len(now)
         return kernel.Waiting(held.records, held.state, ids, counts, self._line, self._q, self._f, self._shed)
@@ -283,7 +284,7 @@ class Queue:
         if self.engine.count_only:
             return None
         return pa.concat_tables(
-            [table for table in [emit.schema(self.engine.bound()[0]).empty_table(), *found] if table is not None]
+            [table for table in [empty_table(emit.schema(self.engine.bound()[0])), *found] if table is not None]
         )
 
     # -- what it says of itself ------------------------------------------------------------------------------------

@@ -25,6 +25,7 @@ from windrow.quality.tracker import Tracker, exact_plan
 from windrow.spec import Query
 from windrow.state import snapshot as snapshots
 from windrow.state.coding import times
+from windrow.state.columns import empty_table
 from windrow.state.compact import RISING, layout_digest
 from windrow.state.compact import saved as saved_shard
 from windrow.state.narrow import columns_of, table_of
@@ -78,9 +79,9 @@ def _live(payload: Payload, rows: np.ndarray) -> pa.Table:
     """Live rows in the order of their age, in pieces of a fixed size."""
     table = payload.table()
     if not payload.schema.names:
-        return payload.schema.empty_table()
+        return empty_table(payload.schema)
     pieces = [taken(table, rows[k : k + PIECE_ROWS]) for k in range(0, len(rows), PIECE_ROWS)]
-    return pa.concat_tables(pieces) if pieces else payload.schema.empty_table()
+    return pa.concat_tables(pieces) if pieces else empty_table(payload.schema)
 
 
 def payload_bytes(binding: Binding, shard: Shard, stream: int) -> int:
@@ -181,7 +182,7 @@ def opened(query: Query, header: dict[str, Any], buffers: list[pa.Buffer]) -> St
 def _payload(binding: Binding, stream: int, buffers: list[pa.Buffer]) -> pa.Table:
     schema = binding.payload_schema(stream)
     if not _keeps(binding, stream):
-        return schema.empty_table()
+        return empty_table(schema)
     table = snapshots.table_of(buffers.pop(0))
     if not table.schema.equals(schema):
         raise SnapshotError(

@@ -38,8 +38,11 @@ def has_text(path: Path, form: Format) -> bool:
         raise InputError(f"{path}: this is a Parquet file; give it the ending .parquet")
     if head.startswith(b"\x1f\x8b"):
         raise InputError(f"{path}: this is compressed with gzip; give it the ending .gz")
-    if b"\0" in head:
+    if head.startswith((b"\xff\xfe", b"\xfe\xff")) or 4 * head.count(b"\0") > len(head):  # UTF-16, or no text at all
         raise InputError(f"{path}: this is not UTF-8 text; convert it to {form.kind} in UTF-8")
+    if form.kind == "JSON lines" and b"\0" in head:
+        line = head[: head.index(b"\0")].count(b"\n") + 1
+        raise InputError(f"{path}: line {line} has a NUL byte, which JSON does not know; write it as \\u0000")
     if form.kind == "JSON lines" and text and not text.startswith(b"{"):
         start = text[:8].decode(errors="replace")[:1]
         raise InputError(f"{path}: this is not JSON lines, one object per line; it starts with {start!r}")

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from windrow.kernels.apart import apart, length
 from windrow.kernels.chains import slot_at, stream_at
 from windrow.kernels.hashing import mix64
 from windrow.kernels.jit import inline, inner
@@ -28,7 +29,7 @@ from windrow.kernels.layout import (
     ARRIVALS,
     ARRIVED,
     CLOCK,
-    HIGH,
+    ENDLESS,
     LAST_ROWS,
     NEWEST,
     OLDEST,
@@ -52,9 +53,9 @@ def lived(m: Memory, slot: int) -> float:
     at, mine = slot_at(m, slot), stream_at(m, stream_of(m, slot))
     if m.w[mine + LAST_ROWS] > 0:
         return (m.w[mine + RANK] - 1 - m.w[at + m.rank_off]) / m.w[mine + LAST_ROWS]
-    if m.w[mine + REACH] >= HIGH:
+    if m.w[mine + REACH] == ENDLESS:
         return np.inf
-    return (m.w[CLOCK] - m.w[at + TIME]) / (m.w[mine + REACH] + 1.0)
+    return float(apart(m.w[CLOCK], m.w[at + TIME])) / (float(length(m.w[mine + REACH])) + 1.0)
 
 
 @inline

@@ -13,6 +13,7 @@ Rows of one group meet each other because each is admitted before the next is pr
 from typing import Any
 
 from windrow.kernels import age, tournament
+from windrow.kernels.apart import apart, length
 from windrow.kernels.chains import is_noted, key_of, link_at, set_aside, slot_at, stream_at, take_slot
 from windrow.kernels.credit import first_credit
 from windrow.kernels.directory import key_at
@@ -225,13 +226,12 @@ def leave(m: Memory, r: Any, start: int, end: int) -> int:
 @inline
 def pair_fits(m: Memory, mine: int, my_time: int, other: int, time: int) -> int:
     """1 if two rows lie in each other's windows, 0 if not, -1 if not and older rows of `other` will not either."""
-    gap = my_time - time
-    if gap > 0:  # theirs is the older one: their window decides
+    if my_time > time:  # theirs is the older one: their window decides
         at = stream_at(m, other)
-        return -1 if gap > m.w[at + REACH] or time < m.w[at + SINCE] else 1
+        return -1 if apart(my_time, time) > length(m.w[at + REACH]) or time < m.w[at + SINCE] else 1
     at = stream_at(m, mine)
-    if gap < 0:
-        return 0 if -gap > m.w[at + REACH] or my_time < m.w[at + SINCE] else 1
+    if my_time < time:
+        return 0 if apart(time, my_time) > length(m.w[at + REACH]) or my_time < m.w[at + SINCE] else 1
     near = m.w[at + NEAR] != 0 or m.w[stream_at(m, other) + NEAR] != 0
     return 1 if near and time >= m.w[stream_at(m, min(mine, other)) + SINCE] else 0
 

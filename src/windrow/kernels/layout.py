@@ -27,8 +27,10 @@ from windrow.kernels.rules import AGE, AUTO, FIFO, GIVEN, GREEDY_DUAL, LIFE, LIF
 __all__ = ["AGE", "AUTO", "FIFO", "GIVEN", "GREEDY_DUAL", "LIFE", "LIFE_EXPECTED", "PROB", "RAND"]
 
 NONE = -1
-LOW = -(2**62)  # "no time seen yet"; far enough from the ends of int64 that durations can be added
-HIGH = 2**62
+LOW = -(2**63)  # no time: every other int64 can be one (see apart.py); numpy and pandas call it NaT
+LATEST = 2**63 - 1
+ENDLESS = -1  # all bits: a distance that no two times have (see apart.py)
+HIGH = 2**62  # more than any number of rows, bytes or arrivals, and so small that these can be added to it
 
 # single words
 _next = count()

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from windrow.kernels.age import observe, observes
+from windrow.kernels.apart import after, apart, before, length
 from windrow.kernels.arrive import (
     count_row,
     enter,
@@ -47,8 +48,10 @@ from windrow.kernels.layout import (
     GREEDY_DUAL,
     HASH,
     INDEX_STRIDE,
+    LATEST,
     LEARNED_AHEAD,
     LINK_OLDER,
+    LOW,
     MARKED,
     MATCHED,
     NEWEST,
@@ -98,7 +101,7 @@ from windrow.kernels.tuner import next_trial, tunes
 
 # per depth: the candidate to come (slot, or place in the order of blocks), place in the block, upper end of the range
 NEXT, IN_BLOCK, UPPER, CURSOR_SIZE = range(4)
-MIN64, MAX64 = -9223372036854775808, 9223372036854775807
+SMALL, LARGE = 1e-280, 1e300  # sums of squares between them have lost nothing
 
 
 @inner
@@ -112,12 +115,19 @@ def number_at(words: Any, slot: int, column: int) -> int:
 def distance_holds(words: Any, pred: int, a: int, b: int) -> bool:
     """Whether two rows lie within the Euclidean limit."""
     m = memory_of(words)
-    total = 0.0
+    total, most = 0.0, 0.0
     left, right = number_at(m.w, a, m.w[pred + P_LEFT_COL]), number_at(m.w, b, m.w[pred + P_RIGHT_COL])
     for dim in range(m.w[pred + P_DIMS]):
         gap = m.x[left + dim] - m.x[right + dim]
         total += gap * gap
-    return float(np.sqrt(total)) <= m.x[pred + P_LIMIT]
+        most = max(most, abs(gap))
+    if SMALL < total < LARGE or most == 0.0:
+        return float(np.sqrt(total)) <= m.x[pred + P_LIMIT]
+    total = 0.0  # squares have left the range of floats, so they are taken of what the gaps are of the largest
+    for dim in range(m.w[pred + P_DIMS]):
+        gap = (m.x[left + dim] - m.x[right + dim]) / most
+        total += gap * gap
+    return float(np.sqrt(total)) * most <= m.x[pred + P_LIMIT]
 
 
 @inner
@@ -127,7 +137,7 @@ def band_holds(words: Any, pred: int, left: int, right: int) -> bool:
     if m.w[pred + P_FLOAT]:
         return abs(m.x[left] - m.x[right]) <= m.x[pred + P_LIMIT]
     low, high = min(m.w[left], m.w[right]), max(m.w[left], m.w[right])
-    return bool(np.uint64(high) - np.uint64(low) <= np.uint64(m.w[pred + P_WIDTH]))
+    return bool(apart(high, low) <= length(m.w[pred + P_WIDTH]))
 
 
 @inner
@@ -181,15 +191,13 @@ def partner_codes(words: Any, pred: int, bound: int, bound_is_left: bool) -> tup
             # differences are rounded: widen by more than rounding can do
             reach = m.x[pred + P_LIMIT] + (abs(m.x[at]) + m.x[pred + P_LIMIT]) * 4.5e-16 + 5e-324
             return float_code(m.x[at] - reach), float_code(m.x[at] + reach)
-        width = m.w[pred + P_WIDTH]
-        low = m.w[at] - width if m.w[at] >= MIN64 + width else MIN64
-        high = m.w[at] + width if m.w[at] <= MAX64 - width else MAX64
-        return low, high
+        width = length(m.w[pred + P_WIDTH])
+        return before(m.w[at], width), after(m.w[at], width)
     code = ordered_bits(m.w[at]) if m.w[pred + P_FLOAT] else m.w[at]
     strict = kind == P_LT or kind == P_GT
     if (kind == P_LT or kind == P_LE) == bound_is_left:
-        return (1, 0) if strict and code == MAX64 else (code + strict, MAX64)
-    return (1, 0) if strict and code == MIN64 else (MIN64, code - strict)
+        return (1, 0) if strict and code == LATEST else (code + strict, LATEST)
+    return (1, 0) if strict and code == LOW else (LOW, code - strict)
 
 
 @inner
@@ -235,7 +243,7 @@ def open_depth(words: Any, route: int, depth: int, bound: Any, cur: Any) -> None
         cur[depth, UPPER] = high
         cur[depth, NEXT], cur[depth, IN_BLOCK] = seek(m.w, which // INDEX_STRIDE, low)
         if low > high:
-            cur[depth, NEXT] = MAX64
+            cur[depth, NEXT] = LATEST
 
 
 @inner

@@ -34,12 +34,13 @@ from windrow.kernels.layout import (
     CURSOR,
     DONE,
     EMIT,
+    ENDLESS,
     GAIN_OFF,
     GAIN_ONE,
     GREEDY_DUAL,
-    HIGH,
     LEARNED_AHEAD,
     LINK_OLDER,
+    LOW,
     MARKED,
     MATCHED,
     NEAR,
@@ -86,9 +87,9 @@ def widen(out: Any, need: int) -> Any:
 def all_fit(m: Memory, tick: int) -> bool:
     """Whether every resident lies in the window of a row that arrives at a tick."""
     left, right = stream_at(m, 0), stream_at(m, 1)
-    if m.w[left + SINCE] > -HIGH or m.w[right + SINCE] > -HIGH or (m.w[left + NEAR] == 0 and m.w[right + NEAR] == 0):
+    if m.w[left + SINCE] > LOW or m.w[right + SINCE] > LOW or (m.w[left + NEAR] == 0 and m.w[right + NEAR] == 0):
         return False
-    endless = m.w[left + REACH] >= HIGH and m.w[right + REACH] >= HIGH
+    endless = m.w[left + REACH] == ENDLESS and m.w[right + REACH] == ENDLESS
     return endless or (m.w[WATERMARK] >= tick and m.w[CLOCK] <= tick)
 
 

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from windrow.kernels.apart import apart
 from windrow.kernels.arrive import fill, learn, room, row_words
 from windrow.kernels.directory import find, key_at
 from windrow.kernels.estimate import freq_at, learns
@@ -210,7 +211,7 @@ def learn_ahead(m: Memory, w: Waiting, rx: Any, start: int, end: int) -> int:
 def pass_time(m: Memory, w: Waiting, tick: int) -> None:
     """Let the clock reach an instant, and serve meanwhile."""
     if tick > w.q[NOW]:
-        w.f[CREDIT] += w.f[SERVICE] * float(tick - w.q[NOW])
+        w.f[CREDIT] += w.f[SERVICE] * float(apart(tick, w.q[NOW]))
         w.q[NOW] = tick
         serve(m, w)
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from windrow.kernels import age, credit, directory, ordered, tournament
+from windrow.kernels.apart import apart, before, length
 from windrow.kernels.chains import (
     age_insert,
     age_remove,
@@ -45,7 +46,6 @@ from windrow.kernels.layout import (
     FIFO,
     GIVEN,
     GREEDY_DUAL,
-    HIGH,
     INDEX_SIZE,
     INDEXES_AT,
     KEY_BYTES,
@@ -53,6 +53,7 @@ from windrow.kernels.layout import (
     LAST_ROWS,
     LAST_TIME,
     LATENESS,
+    LATEST,
     LIFE_EXPECTED,
     LINK_OLDER,
     NONE,
@@ -325,11 +326,11 @@ def own_mark(m: Memory) -> int:
 
     A stream is waited for until another runs ahead of it by more than the query's patience.
     """
-    least = HIGH
+    least = LATEST
     for stream in range(m.streams):
         mine = stream_at(m, stream)
-        seen = max(m.w[mine + LAST_TIME], m.w[CLOCK] - m.w[mine + PATIENCE])
-        least = min(least, seen - m.w[mine + LATENESS])
+        seen = max(m.w[mine + LAST_TIME], before(m.w[CLOCK], length(m.w[mine + PATIENCE])))
+        least = min(least, before(seen, length(m.w[mine + LATENESS])))
     return least
 
 
@@ -349,9 +350,8 @@ def expire(m: Memory, stream: int) -> None:
         if m.w[mine + LAST_ROWS] > 0:
             gone = m.w[at + m.rank_off] < m.w[mine + RANK] - m.w[mine + LAST_ROWS]
         else:
-            gone = m.w[at + TIME] < mark and (
-                mark - m.w[at + TIME] > m.w[mine + REACH] or m.w[at + TIME] < m.w[mine + SINCE]
-            )
+            time = m.w[at + TIME]
+            gone = time < mark and (apart(mark, time) > length(m.w[mine + REACH]) or time < m.w[mine + SINCE])
         if not gone:
             break
         drop(m, slot, EXPIRED)
@@ -437,7 +437,8 @@ def ending(m: Memory, pool: int) -> int:
         mine = stream_at(m, stream)
         slot = m.w[mine + OLDEST]
         if slot >= 0 and m.w[mine + POOL] == pool and m.w[mine + LAST_ROWS] == 0:
-            if m.w[WATERMARK] - m.w[slot_at(m, slot) + TIME] >= m.w[mine + REACH]:
+            time = m.w[slot_at(m, slot) + TIME]
+            if m.w[WATERMARK] >= time and apart(m.w[WATERMARK], time) >= length(m.w[mine + REACH]):
                 return slot
     return NONE
 

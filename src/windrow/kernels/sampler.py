@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from windrow.kernels.apart import apart, length
 from windrow.kernels.chains import stream_at
 from windrow.kernels.hashing import mix64
 from windrow.kernels.jit import inline, inner
@@ -74,9 +75,15 @@ def see(m: Memory, stream: int) -> None:
 
 
 @inline
+def span(m: Memory, mine: int) -> float:
+    """How long the window of the stream with a line is."""
+    return float(length(m.w[mine + REACH])) + 1.0
+
+
+@inline
 def faded(m: Memory, mine: int, now: int) -> float:
     """A stream's arrival count as it stands at a time."""
-    return m.x[mine + SEEN] * math.exp(-float(now - m.w[mine + SEEN_LAST]) / float(m.w[mine + REACH] + 1))
+    return m.x[mine + SEEN] * math.exp(-float(apart(now, m.w[mine + SEEN_LAST])) / span(m, mine))
 
 
 @inline
@@ -85,13 +92,15 @@ def per_window(m: Memory, stream: int) -> float:
     mine, now = stream_at(m, stream), m.w[CLOCK]
     if m.w[mine + LAST_ROWS] > 0:
         return float(m.w[mine + LAST_ROWS])
-    age = float(now - m.w[mine + SEEN_FIRST])
-    if m.w[mine + SEEN_FIRST] == LOW or age <= 0.0 or m.w[mine + RANK] < FEW_ROWS:
+    first, mark, window = m.w[mine + SEEN_FIRST], m.w[WATERMARK], span(m, mine)
+    if first == LOW or now <= first or m.w[mine + RANK] < FEW_ROWS:
         return 0.0
-    span = float(m.w[mine + REACH] + 1)
-    # rows are held until the watermark has passed their window, and where memory is full it is at least our own
-    lag = min(float(now - max(m.w[WATERMARK], own_mark(m))), age)
-    return faded(m, mine, now) / (1.0 - math.exp(-age / span)) * (span + lag) / span
+    age = float(apart(now, first))
+    # rows are held until the watermark has passed their window, and where memory is full it is at least our own; one
+    # that was given may be ahead of the clock
+    mark = max(mark, own_mark(m))
+    lag = min(float(apart(now, mark)), age) if now > mark else 0.0
+    return faded(m, mine, now) / (1.0 - math.exp(-age / window)) * (window + lag) / window
 
 
 @inline

@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from windrow.kernels import tournament
+from windrow.kernels.apart import apart, length
 from windrow.kernels.chains import key_of, slot_at, stream_at
 from windrow.kernels.directory import key_at
 from windrow.kernels.estimate import LEAST, arrivals_of, freq_at, hist_share, life_expected, usual, worth_of
@@ -132,7 +133,7 @@ def expiry_of(m: Memory, stream: int, time: int, rank: int) -> float:
     rows, seen = m.w[mine + LAST_ROWS], m.w[mine + RANK]
     if rows > 0:
         return m.w[ARRIVALS] + (rows - (seen - 1 - rank)) * max(1.0, m.w[ARRIVALS] / max(seen, 1))
-    return float(time) + m.w[mine + REACH] + 1.0
+    return float(time) + float(length(m.w[mine + REACH])) + 1.0
 
 
 @inline
@@ -140,7 +141,7 @@ def held(m: Memory, slot: int) -> float:
     """How long a resident has been held, on the same clock."""
     if m.w[stream_at(m, 0) + LAST_ROWS] > 0:
         return float(m.w[ARRIVALS] - m.w[slot_at(m, slot) + ARRIVED])
-    return float(m.w[CLOCK] - m.w[slot_at(m, slot) + TIME])
+    return float(apart(m.w[CLOCK], m.w[slot_at(m, slot) + TIME]))
 
 
 @inline

@@ -38,7 +38,7 @@ from windrow.kernels.layout import (
     GREEDY_DUAL,
     GROWTH,
     HALF_LIFE,
-    HIGH,
+    LATEST,
     HIST_SIZE,
     HISTS_AT,
     IDLE_LIMIT,
@@ -114,7 +114,7 @@ def reconsider(block: Any) -> int:
     m = memory_of(block)
     expire_all(m)
     if m.w[OWN_CLOCK] or any_over(m):
-        move_watermark(m, HIGH)
+        move_watermark(m, LATEST)
         expire_all(m)
     if m.w[FAIL_WHEN_FULL] and any_over(m):
         return FULL
@@ -218,14 +218,14 @@ def sample_size(block: Any, low: float, high: float) -> tuple[int, int]:
 
 @entry
 def move_residents(old: Any, new: Any, extra_cost: int, learned: bool, low: float, high: float) -> Any:
-    """Admit the residents of one block to an empty one of the same join; the new slot of each old one.
+    """Admit the residents of one block to an empty one of the same join; the new slot of each old one, 0 of empty ones.
 
     Charges grow by `extra_cost` per row, what the new block costs more. The new block has room for all. With `learned`
     both blocks count frequencies in the same way: they move too, with the keys that only statistics keep. Only keys
     of the sample between two shares move, if those are not 0 and 1; all streams then have one key in common.
     """
     a, b = memory_of(old), memory_of(new)
-    moved = np.zeros(a.w[TOP], np.int64)
+    moved = np.zeros(max(a.w[TOP], 1), np.int64)  # who left a slot before an earlier move is looked for in slot 0
     for word in (SEQ, MATCHED, RANDOM, CLOCK, WATERMARK, ARRIVALS, PEAK_ROWS, PEAK_BYTES):
         b.w[word] = a.w[word]
     b.x[VALUE] = a.x[VALUE]

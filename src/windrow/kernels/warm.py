@@ -9,6 +9,7 @@ costs time only. Measured where the state does not fit the cache: exact counts 1
 
 from typing import Any
 
+from windrow.kernels.apart import apart, length
 from windrow.kernels.arrive import row_words
 from windrow.kernels.chains import key_of, link_at, slot_at, stream_at
 from windrow.kernels.directory import KEY_MASK, key_at
@@ -85,12 +86,19 @@ def warm_path(m: Memory, key: int, stream: int) -> None:
 
 
 @inline
+def passed(m: Memory, slot: int, time: int, reach: int) -> bool:
+    """Whether a window of so far a reach has let a resident go at a time."""
+    mine = m.w[slot_at(m, slot) + TIME]
+    return time > mine and apart(time, mine) > length(reach)
+
+
+@inline
 def warm_ends(m: Memory, stream: int, time: int) -> None:
     """Fetch the keys of the residents of a stream that will have expired at a time, some of them at least."""
     mine, mask = stream_at(m, stream), m.table_size - 1
     first = m.w[mine + OLDEST]
     slot, n = first, 0
-    while slot >= 0 and n < WARM_ROWS and time - m.w[slot_at(m, slot) + TIME] > m.w[mine + REACH]:
+    while slot >= 0 and n < WARM_ROWS and passed(m, slot, time, m.w[mine + REACH]):
         record = key_at(m, 0, key_of(m, slot, 0))
         fetch(m, record)
         fetch(m, record + PER_STREAM + TAIL)

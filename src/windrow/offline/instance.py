@@ -7,6 +7,7 @@ held over the gaps a, ..., l - 1; if it is held up to an instant, it has had all
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -153,11 +154,17 @@ def _last(
         for start, window in changes.get(name, ()):
             changed = bind(binding.query.with_window(name, window), binding.schemas).plan.windows[s]
             reach[start:] = changed[0]
-        floor = np.maximum.accumulate(ticks - np.minimum(reach, at.HIGH)) if len(ticks) else ticks
+        floor = np.maximum.accumulate(_before(ticks, reach.view(np.uint64))) if len(ticks) else ticks
         found = np.searchsorted(floor, time[mine], side="right") - 1
         since = words[at.SINCE - at.REACH]
         last[mine] = np.where(time[mine] < since, instant[mine], np.maximum(found, instant[mine]))
     return last
+
+
+def _before(ticks: np.ndarray, reach: np.ndarray) -> np.ndarray:
+    """The times so far before others, or LOW: as kernels/apart.py has it, for arrays."""
+    from_low = ticks.view(np.uint64) - np.uint64(2**63)  # modulo 2**64
+    return np.where(reach >= from_low, at.LOW, ticks - reach.view(np.int64))
 
 
 def _own_last(
@@ -177,7 +184,9 @@ def _own_last(
             raise UnknownColumn.of(column, table.column_names, f"lifetimes: stream {name!r}")
         mine = stream == binding.query.names.index(name)
         own = lengths(table[column], binding.domain, f"{name}.{column}")[position[mine]]
-        last[mine] = np.searchsorted(ticks, time[mine] + own, side="left") - 1
+        mine_until = np.searchsorted(ticks, time[mine] + own.view(np.int64), side="left") - 1
+        never_ends = own > np.uint64(at.LATEST) - time[mine].view(np.uint64)
+        last[mine] = np.where(never_ends, len(ticks), mine_until)
     return last
 
 
@@ -187,7 +196,8 @@ def _counted_from(question: Question, binding: Binding, ticks: np.ndarray) -> in
         return 0
     length = parse_duration(question.warm_up, "warm_up")
     units = duration_in_units(length.amount, length.unit, binding.domain, "warm_up")
-    return int(np.searchsorted(ticks, ticks[0] + int(units)))
+    first = int(ticks[0]) + math.ceil(units)
+    return int(np.searchsorted(ticks, first)) if first <= at.LATEST else len(ticks)
 
 
 def _places(question: Question, binding: Binding, ticks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -217,8 +227,7 @@ def places_of(memory: Any, names: Sequence[str]) -> list[int]:
         return [memory]
     if memory is None or memory.rows is None:
         raise SpecError(f"the optimum counts memory in rows, got {memory}: give a number of rows")
-    portions = memory.portions(names) or (1.0,)
-    return [int(memory.rows * p + 1e-9) for p in portions]
+    return list(memory.rows_by_pool(names))
 
 
 def _alike(base: dict[str, Any], codes: np.ndarray, near: np.ndarray) -> Instance:

@@ -8,6 +8,7 @@ for it.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from windrow.errors import InputError, KeyTypeError, SpecError
+from windrow.errors import InputError, SpecError
 from windrow.kernels.line_transport import line_transport
 from windrow.quality.measures import ratio
 from windrow.quality.multiset import SIDES, align, tally
@@ -51,7 +52,7 @@ def earth_movers(approximate: pa.Table, exact: pa.Table, columns: Sequence[str])
     `transport.MAX_PAIRS` allows. Rows that both share stay where they are: by the triangle inequality that is
     never worse.
     """
-    left, right = _points(approximate, exact, columns)
+    left, right, unit = _points(approximate, exact, columns)
     counts = tally(left, right)
     place = np.column_stack([column.to_numpy() for column in pa.concat_tables([left, right]).columns])
     place = place[counts.first]
@@ -68,7 +69,7 @@ def earth_movers(approximate: pa.Table, exact: pa.Table, columns: Sequence[str])
         what = "the Earth Mover's distance in several columns"
         cost = distances(place[surplus > 0], place[surplus < 0], what)
         work = least_work(cost, surplus[surplus > 0], -surplus[surplus < 0], what)
-    return EarthMovers(work, min(left.num_rows, right.num_rows))
+    return EarthMovers(_in_units(work, unit), min(left.num_rows, right.num_rows))
 
 
 @dataclass(frozen=True)
@@ -100,30 +101,49 @@ def match_and_compare(
     empty result it is infinite. For small results only (`transport.MAX_PAIRS`); needs the extra `optimum`.
     """
     penalty = number(penalty, "penalty")
-    left, right = _points(approximate, exact, columns)
+    left, right, unit = _points(approximate, exact, columns)
     rows = left.num_rows + right.num_rows
     if min(left.num_rows, right.num_rows) == 0:
         return MatchAndCompare(math.inf if rows else 0.0, 0, penalty)
     one, two = (np.column_stack([column.to_numpy() for column in side.columns]) for side in (left, right))
     what = "Match-And-Compare"
     cover = least_cover(distances(one, two, what), what)
-    return MatchAndCompare(cover.weight, 2 * cover.edges - rows, penalty)
+    return MatchAndCompare(_in_units(cover.weight, unit), 2 * cover.edges - rows, penalty)
 
 
-def _points(approximate: pa.Table, exact: pa.Table, columns: Sequence[str]) -> tuple[pa.Table, pa.Table]:
-    """The coordinates of both tables as float64 columns, moved so that the smallest is 0."""
+def _points(approximate: pa.Table, exact: pa.Table, columns: Sequence[str]) -> tuple[pa.Table, pa.Table, int]:
+    """The coordinates of both tables as float64 columns, in units of a power of two, which is told.
+
+    It is the least in which no two coordinates of a column lie more than one apart, so that squares and sums of
+    distances keep to the range of floats.
+    """
     if not columns:
         raise SpecError("columns is empty: name at least one numeric column as coordinate")
     left, right = align(approximate, exact, columns)
-    for i, name in enumerate(left.column_names):
+    found = []
+    for name in left.column_names:
         one, two = left[name], right[name]
         for column, side in zip((one, two), SIDES, strict=True):
             if column.null_count:
                 raise InputError(f"column {name!r} of the {side} table has nulls: filter them out")
-        values = _coordinates(pa.chunked_array([*one.chunks, *two.chunks], type=one.type), name)
-        left = left.set_column(i, name, pa.array(values[: len(one)]))
-        right = right.set_column(i, name, pa.array(values[len(one) :]))
-    return left, right
+        found.append(_coordinates(pa.chunked_array([*one.chunks, *two.chunks], type=one.type), name))
+    with np.errstate(over="ignore"):
+        spans = [float(np.ptp(values)) for values in found if len(values)]
+    widest = max(spans, default=0.0)
+    unit = math.frexp(widest)[1] if math.isfinite(widest) else sys.float_info.max_exp + 1
+    for i, (name, values) in enumerate(zip(left.column_names, found, strict=True)):
+        scaled = np.ldexp(values, -unit) if spans and spans[i] > 0.0 else np.zeros(len(values))
+        left = left.set_column(i, name, pa.array(scaled[: len(left)]))
+        right = right.set_column(i, name, pa.array(scaled[len(left) :]))
+    return left, right, unit
+
+
+def _in_units(work: float, unit: int) -> float:
+    """Work that was counted in units of a power of two."""
+    try:
+        return math.ldexp(work, unit)
+    except OverflowError:
+        raise InputError("the distances add up to more than floats can hold: divide the coordinates first") from None
 
 
 def _coordinates(column: pa.ChunkedArray, name: str) -> NDArray[np.float64]:
@@ -133,7 +153,7 @@ def _coordinates(column: pa.ChunkedArray, name: str) -> NDArray[np.float64]:
     elif pa.types.is_decimal(kind):
         column = column.cast(pa.float64())
     elif not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
-        raise KeyTypeError(f"column {name!r} is {kind}: a coordinate must be a number or a time")
+        raise SpecError(f"column {name!r} is {kind}: a coordinate must be a number or a time, name another column")
     values: NDArray[Any] = column.to_numpy()
     if pa.types.is_floating(column.type):
         if not np.isfinite(values).all():

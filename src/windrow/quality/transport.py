@@ -43,7 +43,7 @@ def distances(left: Floats, right: Floats, what: str) -> Floats:
         )
     square = np.zeros((len(left), len(right)))
     for one, two in zip(left.T, right.T, strict=True):
-        square += np.subtract.outer(one, two) ** 2
+        square += np.subtract.outer(one, two) ** 2  # coordinates are small enough for squares, see distance.py
     return np.sqrt(square)
 
 

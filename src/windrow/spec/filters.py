@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -70,6 +70,6 @@ def _scalar(value: Any, where: str) -> Scalar:
         raise SpecError(f"{where} compares with null, which is never true: use 'is null' or 'is not null'")
     if not isinstance(value, (bool, int, float, str)):
         raise SpecError(f"{where} needs a text, a number or a truth value, got {value!r}")
-    if isinstance(value, float) and not math.isfinite(value):
-        raise SpecError(f"{where} needs a finite number, got {value!r}")
+    if isinstance(value, (int, float)) and not abs(value) <= sys.float_info.max:  # also refuses NaN
+        raise SpecError(f"{where} needs a finite number that a float can hold, got {str(value)[:80]}")
     return value

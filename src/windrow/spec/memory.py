@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 from windrow.errors import MemoryTooSmall, SpecError
-from windrow.record import INT64_MAX, Record, as_int, name_text, whole
+from windrow.record import INT64_MAX, Record, as_int, name_text, number, whole
 from windrow.spec.bytesize import format_bytes, parse_bytes
 
 Split = None | Literal["even"] | tuple[tuple[str, float], ...]
@@ -51,8 +51,17 @@ class Memory(Record):
         if self.split is None:
             return None
         ratios = dict.fromkeys(streams, 1.0) if self.split == "even" else dict(self.split)
-        total = math.fsum(ratios[stream] for stream in streams)
-        return tuple(ratios[stream] / total for stream in streams)
+        most = max(ratios[stream] for stream in streams)
+        parts = [ratios[stream] / most for stream in streams]  # their sum is no larger than their number
+        return tuple(part / math.fsum(parts) for part in parts)
+
+    def rows_by_pool(self, streams: Sequence[str]) -> tuple[int, ...]:
+        """The rows of the one pool, or of each stream's own; only of a memory in rows."""
+        rows, portions = self.rows, self.portions(streams)
+        assert rows is not None
+        if portions is None:
+            return (rows,)
+        return tuple(min(int(rows * part + 1e-9), rows) for part in portions)  # floats round up beyond 2**53
 
     def to_dict(self) -> dict[str, Any]:
         limit = {"rows": self.rows, "bytes": self.bytes, "share": self.share}
@@ -134,7 +143,6 @@ def _split(split: Any) -> Split:
         raise SpecError("memory: split names no stream; use True for equal parts")
     for stream, ratio in ratios.items():
         name_text(stream, "memory: a stream in split")
-        valid = not isinstance(ratio, bool) and isinstance(ratio, (int, float)) and math.isfinite(ratio)
-        if not valid or ratio <= 0:
+        if not number(ratio, f"memory: the ratio of stream {stream!r}"):
             raise SpecError(f"memory: the ratio of stream {stream!r} must be a number above 0, got {ratio!r}")
     return tuple(sorted((stream, float(ratio)) for stream, ratio in ratios.items()))

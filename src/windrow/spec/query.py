@@ -141,7 +141,7 @@ class Query(Record):
         for stream in self.streams:
             if stream.name == name:
                 return stream
-        raise SpecError(f"the query has no stream {name!r}{alternatives(name, self.names, 'streams')}")
+        raise SpecError(f"the query has no stream {name!r}{alternatives(str(name), self.names, 'streams')}")
 
     def with_(self, **changes: Any) -> Query:
         """A copy with some fields changed, checked anew."""

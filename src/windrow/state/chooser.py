@@ -362,8 +362,8 @@ class Chooser:
         now = (self._arrivals, int(self.shard.words[at.CLOCK]))
         seen, passed = now[0] - self.since[0], now[1] - self.since[1]
         self.since = now
-        reach = int(plan.windows[:, 0].max())
-        if reach >= at.HIGH - 1 or passed <= 0:
+        reach = int(plan.windows[:, 0].view(np.uint64).max())
+        if reach == 2**64 - 1 or passed <= 0:
             return 4 * rows
         return int(min(max(seen * (reach + 1) / passed, rows), MOST))
 

@@ -7,13 +7,23 @@ it is vectorised: time per column and chunk is Python's, time per row is not.
 
 from windrow.state.coding_keys import cast_keys, key_codes, keys_equal
 from windrow.state.coding_numbers import number_codes, ordered_codes, width_in_units
-from windrow.state.coding_times import TimeDomain, duration_in_units, lengths, moment, ticks_of, time_domain, times
+from windrow.state.coding_times import (
+    TimeDomain,
+    as_word,
+    duration_in_units,
+    lengths,
+    moment,
+    ticks_of,
+    time_domain,
+    times,
+)
 from windrow.state.coding_types import Domain, common_key_type, common_number_type, exact_codes
 from windrow.state.sizes import row_bytes
 
 __all__ = [
     "Domain",
     "TimeDomain",
+    "as_word",
     "cast_keys",
     "common_key_type",
     "common_number_type",

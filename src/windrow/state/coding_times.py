@@ -2,7 +2,7 @@
 
 The scale is a `TimeDomain`: timestamps in their finest unit, dates as microseconds (so that a window of "36
 hours" means something on them), integers as they are, or no times at all, where the row's number takes their
-place.
+place. A time is any int64 but the least, LOW, which stands for none.
 """
 
 import datetime as dt
@@ -16,7 +16,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from windrow.errors import InputError, SpecError, TimeError
-from windrow.kernels.layout import HIGH, LOW
+from windrow.kernels.layout import ENDLESS, LATEST, LOW
+from windrow.record import as_int
 from windrow.spec import Window
 from windrow.state import columns as cols
 from windrow.state.coding_numbers import NANOSECONDS
@@ -66,16 +67,15 @@ def time_domain(types: Sequence[pa.DataType | None], where: Sequence[str]) -> Ti
 def times(column: Any, domain: TimeDomain, where: str) -> tuple[NDArray[np.int64], cols.Bools | None]:
     """The times of a column in units of the domain, and which rows have one (None: all); the others' are LOW.
 
-    A time that is null, or too far from 1970 for its unit, is none. `where` names stream and column. The result may be
-    a read-only view of the column's memory.
+    A time that is null, or too far from 1970 for the unit, is none. `where` names stream and column. The result may
+    be a read-only view of the column's memory.
     """
     cast = cols.cast(column, domain.arrow_type, where, TimeError)
     found, valid = cols.int64s(cast), cols.validity(cast)
     if valid is not None:
         found = np.where(valid, found, LOW)
-    if len(found) and (int(found.max()) >= HIGH or int(found.min()) < LOW):
-        near = (found >= LOW) & (found < HIGH)
-        found, valid = np.where(near, found, LOW), cols.both(valid, near)
+    if len(found) and int(found.min()) == LOW:
+        valid = found != LOW
     return found, valid
 
 
@@ -92,10 +92,15 @@ def duration_in_units(amount: int, unit: Literal["ns", "steps"], domain: TimeDom
     return Fraction(amount, NANOSECONDS[domain.unit])
 
 
-def lengths(column: Any, domain: TimeDomain, where: str) -> NDArray[np.int64]:
+def as_word(distance: int) -> int:
+    """A distance as a word of the block: the int64 with the same 64 bits (see kernels/apart.py)."""
+    return ENDLESS if distance >= 2**64 - 1 else distance - (distance >> 63 << 64)
+
+
+def lengths(column: Any, domain: TimeDomain, where: str) -> NDArray[np.uint64]:
     """Durations of a column in units of the domain, rounded up: whole numbers of steps, or an Arrow duration.
 
-    A null is longer than anything.
+    A null is longer than any time from one row to another.
     """
     wanted = pa.int64() if domain.unit == "steps" else pa.duration("ns")
     kind = column.type
@@ -105,10 +110,11 @@ def lengths(column: Any, domain: TimeDomain, where: str) -> NDArray[np.int64]:
     units, valid = cols.int64s(found), cols.validity(found)
     if domain.unit != "steps":
         units = -(-units // NANOSECONDS[domain.unit])
-    units = units if valid is None else np.where(valid, units, HIGH)
-    if (units < 0).any():
-        raise TimeError(f"{where} has {int(units.min())}: a lifetime cannot be negative")
-    return units
+    known = units if valid is None else units[valid]
+    if (known < 0).any():
+        raise TimeError(f"{where} has {int(known.min())}: a lifetime cannot be negative")
+    longest = np.uint64(2**64 - 1)
+    return units.view(np.uint64) if valid is None else np.where(valid, units.view(np.uint64), longest)
 
 
 def moment(window: Window, domain: TimeDomain, where: str = "landmark") -> int:
@@ -136,9 +142,17 @@ def moment(window: Window, domain: TimeDomain, where: str = "landmark") -> int:
 
 def ticks_of(when: dt.datetime | int, domain: TimeDomain, where: str) -> int:
     """A moment in units of the domain: an integer is one already, a datetime becomes one (rounded down)."""
-    if isinstance(when, int) and not isinstance(when, bool):
-        return when
-    if not isinstance(when, dt.datetime):
+    ticks = as_int(when)
+    if ticks is None:
+        ticks = _ticks_of_datetime(when, domain, where)
+    if not LOW < ticks <= LATEST:
+        unit = "whole numbers" if domain.unit == "steps" else f"counted in {domain.unit} since 1970"
+        raise InputError(f"{where}: {when!r} is no time that a row could have: times are {unit}, in 64 bits")
+    return ticks
+
+
+def _ticks_of_datetime(when: Any, domain: TimeDomain, where: str) -> int:
+    if not isinstance(when, dt.datetime) or when != when:  # pandas' NaT is a datetime, and differs from itself
         raise InputError(f"{where} must be a datetime or a whole number of the times' unit, got {when!r}")
     if domain.unit == "steps":
         raise InputError(f"{where}: times are whole numbers, so give one instead of {when!r}")

@@ -17,6 +17,11 @@ from windrow.errors import WindrowError
 Bools = NDArray[np.bool_]
 
 
+def empty_table(schema: pa.Schema) -> pa.Table:
+    """A table without rows. Arrow's own `empty_table` makes none with a union, or a list of an extension type."""
+    return pa.Table.from_arrays([pa.nulls(0, field.type) for field in schema], schema=schema)
+
+
 def chunks(column: Any) -> Iterator[tuple[slice, Any]]:
     """The chunks of a column that hold rows, each with the rows that it covers."""
     start = 0

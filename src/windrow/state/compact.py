@@ -37,7 +37,7 @@ INTEGERS = {"tally", "credit"}
 
 def layout_digest() -> str:
     """A digest of what the columns mean: it differs between versions that would misread each other."""
-    facts = [HEAD, LINE, list(TABLES), at.HIST_SIZE, at.LIFE_BINS, at.GROUPS, at.STREAM_BITS, at.RULE, at.REACH]
+    facts = [at.LOW, HEAD, LINE, list(TABLES), at.HIST_SIZE, at.LIFE_BINS, at.GROUPS, at.STREAM_BITS, at.RULE, at.REACH]
     return hashlib.sha256(repr(facts).encode()).hexdigest()[:16]
 
 

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from windrow.kernels.rows import live_rows, repoint
+from windrow.state.columns import empty_table
 
 DEAD_SHARE = 0.2  # of all stored rows; 1 / (1 - 0.2) = 1.25
 SPARE_ROWS = 1024  # dead rows that are not worth a copy, if they are small
@@ -38,7 +39,7 @@ class Payload:
         tables = [columns for columns, _ in self.chunks]
         if batch is not None:
             tables.append(batch)
-        return pa.concat_tables(tables) if tables else self.schema.empty_table()
+        return pa.concat_tables(tables) if tables else empty_table(self.schema)
 
     def admit(self, block: np.ndarray, batch: pa.Table, chosen: np.ndarray, slots: np.ndarray) -> None:
         """Store the chosen rows of a batch, which sit in the given slots."""

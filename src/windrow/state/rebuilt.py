@@ -122,8 +122,7 @@ class _Building:
         block.write_growth(words)
         lines = self._get("lines", self.plan.streams * len(LINE)).reshape(self.plan.streams, len(LINE))
         view(words, at.STREAMS_AT, self.plan.streams, at.STREAM_SIZE)[:, LINE] = lines
-        clocks = [words[at.CLOCK], words[at.WATERMARK], *lines[:, LINE.index(at.LAST_TIME)]]
-        _check(all(at.LOW <= clock <= at.HIGH for clock in clocks) and words[at.SEQ] >= 0, "head")
+        _check(lines[:, LINE.index(at.LAST_TIME)].max() == words[at.CLOCK] and words[at.SEQ] >= 0, "head")
         counters = [k for k, word in enumerate(LINE) if word in (at.EXPIRED, at.SHED, at.SAMPLED, at.RANK)]
         _check(bool((lines[:, counters] >= 0).all()), "lines")
         _check(0 <= words[at.INITIAL] < at.TRIALS and 0 <= words[at.TRIAL] < tuner.ROUNDS * tuner.ROUND, "head")
@@ -205,7 +204,7 @@ class _Building:
         if line[at.LAST_ROWS] == 0:
             later = (time[1:] > time[:-1]) | ((time[1:] == time[:-1]) & later)
         _check(bool(later.all()) and seq.min() >= 0 and seq.max() < words[at.SEQ], f"{s}.seq")
-        _check(time.min() > -at.HIGH and time.max() < at.HIGH, f"{s}.time")
+        _check(time.min() > at.LOW and time.max() <= line[at.LAST_TIME], f"{s}.time")
         _check(cost.min() >= 0 and cost.max() < 2**32, f"{s}.cost")
         if "rank" in fields_of(self.plan, s):
             rank = self._column(s, "rank")
