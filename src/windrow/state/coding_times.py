@@ -73,8 +73,8 @@ def times(column: Any, domain: TimeDomain, where: str) -> tuple[NDArray[np.int64
     found, valid = cols.int64s(cast), cols.validity(cast)
     if valid is not None:
         found = np.where(valid, found, LOW)
-    if len(found) and (int(found.max()) >= HIGH or int(found.min()) < LOW):
-        near = (found >= LOW) & (found < HIGH)
+    if len(found) and (int(found.max()) >= HIGH or int(found.min()) <= LOW):
+        near = (found > LOW) & (found < HIGH)
         found, valid = np.where(near, found, LOW), cols.both(valid, near)
     return found, valid
 
@@ -135,9 +135,12 @@ def moment(window: Window, domain: TimeDomain, where: str = "landmark") -> int:
 
 
 def ticks_of(when: dt.datetime | int, domain: TimeDomain, where: str) -> int:
-    """A moment in units of the domain: an integer is one already, a datetime becomes one (rounded down)."""
+    """A moment in units of the domain: an integer is one already, a datetime becomes one (rounded down).
+
+    No time is at or beyond LOW and HIGH (see `times`), so that a moment beyond them is as good as one of them.
+    """
     if isinstance(when, int) and not isinstance(when, bool):
-        return when
+        return _cut(when)
     if not isinstance(when, dt.datetime):
         raise InputError(f"{where} must be a datetime or a whole number of the times' unit, got {when!r}")
     if domain.unit == "steps":
@@ -145,7 +148,11 @@ def ticks_of(when: dt.datetime | int, domain: TimeDomain, where: str) -> int:
     if (when.tzinfo is None) != (domain.tz is None):
         raise InputError(f"{where}: {when!r} and the time columns must both have a time zone, or neither")
     epoch = _EPOCH if when.tzinfo is None else _EPOCH.replace(tzinfo=dt.UTC)
-    return (when - epoch) // dt.timedelta(microseconds=1) * 1000 // NANOSECONDS[domain.unit]
+    return _cut((when - epoch) // dt.timedelta(microseconds=1) * 1000 // NANOSECONDS[domain.unit])
+
+
+def _cut(ticks: int) -> int:
+    return min(max(ticks, LOW), HIGH)
 
 
 def _kind(type_: pa.DataType | None, name: str) -> str:
