@@ -286,8 +286,8 @@ def test_a_popular_key_does_not_make_samples_large(monkeypatch: pytest.MonkeyPat
 SCHEMAS = {name: pa.schema([("t", pa.int64()), ("k", pa.int64()), ("row", pa.int64())]) for name in "ab"}
 
 
-@pytest.mark.parametrize("split", [False, True])
-def test_what_is_told_to_be_enough_is_enough(split: bool) -> None:
+@pytest.mark.parametrize("split", [None, True, {"a": 1, "b": 195}])  # of the last, one byte more would be too little
+def test_what_is_told_to_be_enough_is_enough(split: Any) -> None:
     with pytest.raises(MemoryTooSmall, match="give at least") as error:
         wr.Engine(query(wr.Memory("1 kB", split=split)), schemas=SCHEMAS)
     told = str(error.value).rpartition("give at least ")[2]
