@@ -157,24 +157,23 @@ TRIALS = st.fixed_dictionaries(
 # ---------------------------------------------------------------------------------------- budgets
 
 
-def smallest(query: Query, schemas: Schemas, split: Any) -> int:
-    """The smallest budget in bytes that is accepted."""
+def told(query: Query, schemas: Schemas, split: Any, size: int = 1) -> int:
+    """What is told to be enough where a size in bytes is not; 0 if it is."""
     plain = {name: plain_schema(schema) for name, schema in schemas.items()}
+    try:
+        binding.bind(query.with_(memory=Memory(f"{size} B", split)), plain)
+    except MemoryTooSmall as error:
+        return parse_bytes(str(error).rpartition("give at least ")[2])
+    return 0
 
-    def told(size: int) -> int:
-        """0 if it is accepted, or what is told to be enough."""
-        try:
-            binding.bind(query.with_(memory=Memory(f"{size} B", split)), plain)
-        except MemoryTooSmall as error:
-            return parse_bytes(str(error).rpartition("give at least ")[2])
-        return 0
 
-    high = told(1)
-    assert told(high) == 0, "what is told to be enough is enough"
-    low = high - high // 50  # what is told is rounded up in its third digit
+def smallest(query: Query, schemas: Schemas, split: Any, enough: int) -> int:
+    """The smallest budget in bytes that is accepted, if `enough` is one rounded up in its third digit."""
+    assert told(query, schemas, split, enough) == 0, "what is told to be enough is enough"
+    low, high = enough - enough // 50, enough
     while low < high:
         middle = (low + high) // 2
-        low, high = (middle + 1, high) if told(middle) else (low, middle)
+        low, high = (middle + 1, high) if told(query, schemas, split, middle) else (low, middle)
     return high
 
 
@@ -187,9 +186,10 @@ def budgets(draw: st.DrawFn, query: Query, schemas: Schemas) -> Memory:
         portions = Memory(1, split).portions(query.names) or (1.0,)
         least = math.ceil(1 / min(portions))
         return Memory(least + draw(st.sampled_from([0, 1, 3, 8, 20, 1000])), split)
-    least = smallest(query, schemas, split)
-    more = [0, 1, 150, 600, 2000, 8000, least, 3 * least, 2_000_000]
-    return Memory(f"{least + draw(st.sampled_from(more))} B", split)
+    least = told(query, schemas, split)
+    more = draw(st.sampled_from([0, 1, 150, 600, 2000, 8000, least, 3 * least, 2_000_000]))
+    least = smallest(query, schemas, split, least) if more < 2 else least
+    return Memory(f"{least + more} B", split)
 
 
 # ---------------------------------------------------------------------------------------- histories
@@ -240,8 +240,8 @@ def _opened(history: History) -> History:
         history.engine()
         return history
     except MemoryTooSmall as error:
-        told = str(error).rpartition("give at least ")[2]
-        return replace(history, case=history.case.with_query(memory=Memory(told, history.case.query.memory.split)))
+        enough, split = str(error).rpartition("give at least ")[2], history.case.query.memory.split
+        return replace(history, case=history.case.with_query(memory=Memory(enough, split)))
 
 
 def _patience(times: TimeKind, kind: str) -> st.SearchStrategy[Any]:
@@ -322,4 +322,3 @@ def _marks(seen: list[Any]) -> st.SearchStrategy[Any]:
     """A watermark: near the rows of a push, or as far away as can be."""
     near = [datetime.combine(t, time()) if type(t) is date else t for t in seen[:1] + seen[-1:]]
     return st.sampled_from([*near, *near, *MARKS])
-

@@ -1,11 +1,11 @@
-"""Whatever an engine can become, its snapshot restores to the same bytes, and what is restored goes on as it would have.
+"""Whatever an engine can become, its snapshot restores to the same bytes, and what is restored goes on as it would.
 
-Every policy with any parameters, any query, any budget from the smallest on, shared or split, samplers, values, several
-joins, changes while it runs, extreme numbers, trials: an engine that is restored after every step is compared with one
-that never is, and both with the exact join.
+Every policy with any parameters, any query, any budget from the smallest on, shared or split, samplers, values,
+several joins, changes while it runs, extreme numbers, trials: an engine that is restored after every step is compared
+with one that never is, and both with the exact join.
 
-Catches: states that are written and not read again, state that a snapshot forgets, budgets passed, rows counted twice or
-never, matches that the exact join does not have, steps that are refused and half done.
+Catches: states that are written and not read again, state that a snapshot forgets, budgets passed, rows counted twice
+or never, matches that the exact join does not have, steps that are refused and half done.
 """
 
 from __future__ import annotations
@@ -102,11 +102,11 @@ class Life:
             self.check()
             data = self.restored()
             self.note(step, refused)
+        assert_same_state(self.never.snapshot(), data)
 
     def restored(self) -> bytes:
-        """Go on with what is restored; both engines have the same state, to the byte."""
+        """Go on with what is restored: the same state, to the byte."""
         data = self.always.snapshot()
-        assert_same_state(self.never.snapshot(), data)
         self.always = wr.Engine.restore(data)
         assert_same_state(self.always.snapshot(), data)
         assert told(self.always) == told(self.never)
