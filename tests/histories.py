@@ -26,14 +26,17 @@ from windrow import policies
 from windrow.engine import bind as binding
 from windrow.engine.intake import plain_schema
 from windrow.errors import MemoryTooSmall
+from windrow.kernels import layout as at
 from windrow.policies import greedy_dual
 from windrow.spec import Memory, Query, Value, Window
 from windrow.spec.bytesize import parse_bytes
 from windrow.state import chooser
+from windrow.state.block import Capacity
 
 END = 2**63 - 1
 EXTREME = [math.inf, -math.inf, math.nan, 1e308, -1e308, 5e-324, None, 1e150, -0.0]
 FAR_TIMES = [2**62 - 1, 2**62, END, -(2**62) + 1, -(2**62), -END - 1]
+ROOMY = at.CACHED  # keys whose table is twice as large, so that leaves may wait (kernels/score.py)
 MARKS = [*FAR_TIMES, 2**70, -(2**70), 0]
 
 Schemas = dict[str, pa.Schema]
@@ -86,10 +89,18 @@ class History:
     options: dict[str, bool]
     steps: list[Any]
     trial: dict[str, float] = field(default_factory=dict)
+    roomy: bool = False
 
     def engine(self) -> wr.Engine:
         """The engine of the first step."""
         return start(self.case, **self.options)
+
+    def never_restored(self) -> wr.Engine:
+        """The same, perhaps in a block so large that kernels put off work that they do at once in what is restored."""
+        engine = self.engine()
+        if self.roomy:
+            engine.bound()[1].grow(Capacity(keys=ROOMY))
+        return engine
 
     @contextmanager
     def constants(self) -> Iterator[None]:
@@ -102,7 +113,7 @@ class History:
             yield
 
     def __repr__(self) -> str:
-        lines = [f"{self.case!r}", f"{self.options} {self.trial}", *map(repr, self.steps)]
+        lines = [f"{self.case!r}", f"{self.options} {self.trial} roomy: {self.roomy}", *map(repr, self.steps)]
         return "\n".join(lines)
 
 
@@ -142,7 +153,7 @@ TRIALS = st.fixed_dictionaries(
     {
         "FIRST_LOOK": st.sampled_from([1, 3, 8]),
         "LEAST_ROWS": st.just(1),
-        "TRIAL_ROWS": st.sampled_from([4096, 2, 6]),
+        "TRIAL_ROWS": st.sampled_from([4096, 2, 4, 6]),
         "TRIAL_WINDOWS": st.sampled_from([8, 1]),
         "STEADY": st.sampled_from([16, 0]),
         "FAR": st.sampled_from([0.02, 0.0]),
@@ -203,17 +214,18 @@ def _seldom(draw: st.DrawFn, one_in: int) -> bool:
 def histories(draw: st.DrawFn) -> History:
     """The life of an engine."""
     policy = draw(any_policy())
+    trial = draw(TRIALS) if policy.name == "auto" and not _seldom(draw, 4) else {}
     kinds: tuple[str, ...] = ANY_WINDOW
     if policy.name.startswith("life"):  # compares lifetimes, so windows are all in time or all in rows
         kinds = draw(st.sampled_from([("time",), ("rows",)]))
     time_kind = draw(st.sampled_from(sorted(TIME_KINDS)))
-    times, named, long = TIME_KINDS[time_kind], _seldom(draw, 4), _seldom(draw, 6)
+    times, named, long = TIME_KINDS[time_kind], _seldom(draw, 5), _seldom(draw, 3 if trial else 6)
     case = draw(
         cases(
             streams=(2,) if long else draw(st.sampled_from([(2,), (2,), (2, 3, 4)])),
             timely=draw(st.booleans()),
             kinds=kinds,
-            plain=draw(st.booleans()),
+            plain=draw(st.booleans()) or (bool(trial) and draw(st.booleans())),
             time_kinds=(time_kind,),
             named=named,
             rows=100 if long else None,
@@ -225,11 +237,12 @@ def histories(draw: st.DrawFn) -> History:
         valued = draw(st.sets(st.sampled_from(query.names), min_size=1))
         query = query.with_(value=Value(dict.fromkeys(valued, "worth"), draw(st.sampled_from(["product", "sum"]))))
     query = draw(_sampled(query))
-    trial = draw(TRIALS) if policy.name == "auto" and not _seldom(draw, 4) else {}
     options = {name: draw(st.booleans()) for name in ("count_only", "departures", "recall")}
-    history = History(replace(case, query=query), options, [], trial)
+    history = History(replace(case, query=query), options, [], trial, roomy=_seldom(draw, 3))
     with history.constants():
         memory = draw(budgets(query, case.schemas))
+        if trial and draw(st.booleans()):  # more rows than are tried with, and too few for the streams
+            memory = Memory(draw(st.integers(5, 16)), memory.split if memory.split == "even" else None)
         history = replace(history, case=replace(case, query=query.with_(memory=memory)))
         return replace(_opened(history), steps=_steps(draw, history, times))
 
