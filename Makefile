@@ -2,7 +2,7 @@
 # Spark also needs Java 17 or newer, which is installed where that can be done.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check imports bench soak clean java .venv
+.PHONY: help demo test check imports bench soak contract clean java .venv
 
 # The first of these that is new enough; `make PYTHON=... test` names another.
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python3.14; do \
@@ -22,7 +22,8 @@ help:
 	@echo "make test    import rules and all tests       (SEED=random PROFILE=thorough for a longer search)"
 	@echo "make check   ruff, mypy, import rules"
 	@echo "make bench   speed, as ratios to named baselines"
-	@echo "make soak    100 million arrivals through a fixed budget; kills and restarts on Spark; long tests"
+	@echo "make soak    100 million arrivals through a fixed budget; kills and restarts on Spark; long tests; make contract"
+	@echo "make contract  20,000 generated histories of engines, each restored after every step       (SEED=random)"
 	@echo "make clean   remove what these made, but for their results in out/ and benchmarks/results/"
 
 # The demo runs without Java too, and says so.
@@ -50,6 +51,11 @@ soak: .venv/.installed
 	@$(BIN)/python benchmarks/soak.py
 	@$(BIN)/python benchmarks/crash.py
 	@$(BIN)/python -m pytest -m slow tests || [ $$? -eq 5 ]  # 5: there are none
+	@$(MAKE) -s --no-print-directory contract
+
+contract: .venv/.installed
+	@echo "20,000 generated histories of engines, seed $(SEED): repeat with make contract SEED=$(SEED)"
+	@$(BIN)/python -m pytest tests/contract/test_generated.py -s --hypothesis-profile=thorough --hypothesis-seed=$(SEED)
 
 clean:
 	@rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache build dist

@@ -254,12 +254,13 @@ def cases(
     time_kinds: Sequence[str] = tuple(TIME_KINDS),
     order: Sequence[str] = ("time", "arrival"),
     named: bool = False,
+    rows: int | None = None,
 ) -> Case:
     """A join with its rows.
 
     `timely` streams are in order of time and cut at instants; others are out of order within their lateness
     and cut anywhere. A `plain` query has one equality between neighbours and no filters. A `named` one has several
-    joins.
+    joins. `rows` is how many a long stream has.
     """
     count = draw(st.sampled_from(streams))
     names = NAMES[:count]
@@ -286,7 +287,7 @@ def cases(
         draw(st.integers(1, {2: 5, 3: 3, 4: 2}[count])),
         draw(st.booleans()),
     )
-    most = {2: 40, 3: 16, 4: 10}[count]
+    most = rows or {2: 40, 3: 16, 4: 10}[count]
     # Short streams come first, where a search for the smallest failure ends; long ones come more often.
     sizes = [draw(st.sampled_from([2, *[most] * 8, most // 2, most // 3, 1, 0])) for _ in names]
     span = draw(st.sampled_from([6, 1, 20, 12]))

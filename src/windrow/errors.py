@@ -70,6 +70,14 @@ class TimeError(WindrowError, ValueError):
 class SnapshotError(WindrowError):
     """A snapshot cannot be restored: damaged, from another query, or from an unknown version."""
 
+    @classmethod
+    def impossible(cls, what: str) -> SnapshotError:
+        """The error for a snapshot whose checksum fits, and in which `what` is as no engine is."""
+        return cls(
+            f"the snapshot is whole, but holds a state that no engine has: {what}; it was forged, or written by a "
+            "defective windrow: restore an older snapshot, or start anew"
+        )
+
 
 class InputError(WindrowError):
     """A file or a value that windrow was given cannot be read."""

@@ -286,8 +286,8 @@ def test_a_popular_key_does_not_make_samples_large(monkeypatch: pytest.MonkeyPat
 SCHEMAS = {name: pa.schema([("t", pa.int64()), ("k", pa.int64()), ("row", pa.int64())]) for name in "ab"}
 
 
-@pytest.mark.parametrize("split", [False, True])
-def test_what_is_told_to_be_enough_is_enough(split: bool) -> None:
+@pytest.mark.parametrize("split", [None, True, {"a": 1, "b": 195}])  # of the last, one byte more would be too little
+def test_what_is_told_to_be_enough_is_enough(split: Any) -> None:
     with pytest.raises(MemoryTooSmall, match="give at least") as error:
         wr.Engine(query(wr.Memory("1 kB", split=split)), schemas=SCHEMAS)
     told = str(error.value).rpartition("give at least ")[2]
@@ -298,6 +298,25 @@ def test_only_budgets_that_allow_trials_pay_for_them() -> None:
     plans = {size: wr.Engine(query(size), schemas=SCHEMAS).bound()[1].plan for size in ("20 kB", "1 MB", "8 MB")}
     assert [plan.fork_bytes for plan in plans.values()] == [0, 0, 500_000 // choosing.FORKS]
     assert choosing.rows_to_try(plans["8 MB"], 16_000) >= choosing.LEAST_ROWS
+
+
+@pytest.mark.parametrize("memory", ["20 kB", "50 kB", "600 kB", wr.Memory("50 kB", split=True)])
+def test_a_budget_too_small_for_trials_leaves_a_whole_chooser(memory: Any) -> None:
+    """Where a trial is due and cannot be, snapshots restore."""
+    rng = np.random.default_rng(9)
+    tables = {name: stream(rng.integers(0, 2000, STEPS)) for name in "ab"}
+    engine = wr.Engine(query(memory, streams=[wr.Stream(name, "t", STEPS) for name in "ab"]))
+    assert engine.push(tables) is not None and engine.metrics.shed > 0
+    assert chooser(engine).next == at.HIGH and not chooser(engine).forks
+    assert wr.Engine.restore(engine.snapshot()).snapshot() == engine.snapshot()
+
+
+def test_windows_of_very_many_rows_are_tried_and_restored() -> None:
+    streams = [wr.Stream(name, window=wr.Window.rows(2**61)) for name in "ab"]
+    engine = wr.Engine(query(streams=streams), count_only=True)
+    engine.push({name: table.slice(0, 300) for name, table in popular(15).items()})
+    assert chooser(engine).forks
+    assert wr.Engine.restore(engine.snapshot()).snapshot() == engine.snapshot()
 
 
 def test_a_budget_in_rows_forgets_what_one_in_bytes_left_for_trials() -> None:

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from tests.streams import configurations, label
 
 import windrow as wr
-from tests.streams import configurations, label
 from windrow.errors import MemoryTooSmall
-from windrow.state import chooser as choosing
 from windrow.spec import Band, Compare, Equal, Query, Stream, Value, Window
+from windrow.state import chooser as choosing
 
 ROWS = 3_000
 POLICIES = {label(policy): policy for policy in configurations()}

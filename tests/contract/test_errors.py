@@ -233,6 +233,15 @@ def test_full_memory_that_must_not_shed(memory: Any) -> None:
     assert disturbed.snapshot() == calm.snapshot()
 
 
+def test_a_push_that_does_not_fit_raises_no_watermark() -> None:
+    engine = wr.Engine(query(memory=6, on_full="fail"))
+    engine.push({"left": rows(0, 2), "right": rows(0, 2)})
+    before = engine.snapshot()
+    with pytest.raises(errors.MemoryFull):
+        engine.push({"left": rows(3, 400, ts=[3] * 400), "right": None}, watermark=3)
+    assert engine.snapshot() == before
+
+
 @pytest.mark.parametrize("policy", ["prob", "life", "rand", "fifo"])
 def test_a_row_that_a_policy_would_turn_away_is_no_exception(policy: str) -> None:
     """Residents of keys that have partners, and then a key that nobody knows."""

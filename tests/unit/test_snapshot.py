@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from random import Random
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from tests.streams import configurations, label
 
 import windrow as wr
 from windrow import errors
+from windrow.kernels import layout as at
 from windrow.spec import Band, Query, Stream, Window, pair_query
 from windrow.state import narrow
 from windrow.state import snapshot as snapshots
+from windrow.state.block import view
 from windrow.state.narrow import columns_of, table_of
 
 
@@ -161,6 +165,82 @@ def test_equal_and_even_columns_take_no_bytes():
     assert sum(len(data) for data in table["data"].to_pylist()) == 0
 
 
+# --------------------------------------------------------------------------------------------- extremes
+
+
+def comes_back(engine: wr.Engine) -> None:
+    data = engine.snapshot()
+    assert wr.Engine.restore(data).snapshot() == data
+
+
+def numbers(size: int, **more) -> dict[str, pa.Table]:
+    return dict.fromkeys("ab", pa.table({"t": range(size), "k": [k % 5 for k in range(size)], **more}))
+
+
+def numbered(policy, **more) -> Query:
+    return Query(streams=[Stream(n, "t", 9) for n in "ab"], **{"on": "k", "policy": policy, "memory": 4, **more})
+
+
+@pytest.mark.parametrize("combine", ["product", "sum"])
+@pytest.mark.parametrize("policy", configurations(), ids=label)
+def test_values_without_end_leave_numbers_in_the_statistics(policy, combine):
+    """Sums of values that overflow, or that are infinite, with and without a band; what is learned stays finite."""
+    for worth in ([1e308], [-np.inf, np.inf, np.nan]):
+        tables = numbers(40, x=np.arange(40.0), v=np.resize(worth, 40))
+        value = wr.Value({"a": "v", "b": "v"}, combine)
+        for on in ("k", [wr.Equal("a.k", "b.k"), Band("a.x", "b.x", 2)]):
+            engine = wr.Engine(numbered(policy, on=on, value=value), oracle=tables)
+            engine.push(tables)
+            comes_back(engine)
+            columns = columns_of(snapshots.table_of(snapshots.read(engine.snapshot()).parts[2]))
+            learned = [c for n, c in columns.items() if n in LEARNED or n.split(".")[-1].startswith(("freq", "worth"))]
+            assert all(np.isfinite(column).all() for column in learned)
+
+
+LEARNED = ("hists", "means", "life", "sketch", *(f"oracle.{j}" for j in range(1, 5)))
+
+
+def test_rows_of_endless_value_are_held_as_long_as_the_best():
+    """What LIFE-EXPECTED learns of a row that leaves is filed where it will be looked for."""
+    tables = numbers(60, x=np.zeros(60), v=np.full(60, np.inf))
+    query = numbered("life-expected", on=[Band("a.x", "b.x", 2)], value=wr.Value({"a": "v", "b": "v"}))
+    engine = wr.Engine(query)
+    engine.push(tables)
+    shard = engine.bound()[1]
+    lines = view(shard.words, at.LIFE_AT, 2 * at.LIFE_BINS, 2).view(np.float64).reshape(2, at.LIFE_BINS, 2)
+    assert lines[:, at.LIFE_BINS // 2 :, 0].sum() > lines[:, : at.LIFE_BINS // 2, 0].sum()
+
+
+@pytest.mark.parametrize("mark", [2**62, 2**62 + 1, 2**63 - 1, 2**63, 2**70, -(2**62), -(2**63), -(2**70)])
+@pytest.mark.parametrize("policy", ["auto", "fifo"])
+def test_any_watermark_comes_back(mark, policy):
+    tables = numbers(12)
+    engine = wr.Engine(numbered(policy))
+    engine.push({name: table.slice(0, 6) for name, table in tables.items()})
+    engine.push({name: table.slice(6) for name, table in tables.items()}, watermark=mark)
+    comes_back(engine)
+    assert engine.metrics.late == (12 if mark > 0 else 0)
+    assert (engine.metrics.resident_rows == 0) == (mark > 0)
+
+
+def test_a_watermark_after_all_nanoseconds_comes_back():
+    engine = wr.Engine(pair_query("k", "t", "1 hour"))
+    tables = {side: pa.table({"k": [1], "t": pa.array([0], pa.timestamp("ns"))}) for side in ("left", "right")}
+    assert engine.push(tables, watermark=datetime(9999, 12, 31)).num_rows == 0
+    assert engine.metrics.late == 2
+    comes_back(engine)
+
+
+def test_times_at_the_ends_come_back():
+    """A time that is as far away as "no time seen yet" is none, as those beyond it are."""
+    times = [-(2**62), -(2**62) + 1, 2**62 - 1, 2**62]
+    table = pa.table({"t": times, "k": [1, 1, 1, 1]})
+    engine = wr.Engine(Query(streams=[Stream(n, "t", None) for n in "ab"], on="k", memory=10))
+    engine.push({"a": table, "b": table})
+    assert engine.metrics.ignored == 4
+    comes_back(engine)
+
+
 # ---------------------------------------------------------------------------------------------- checks
 
 
@@ -189,8 +269,9 @@ def test_columns_that_cannot_be_are_refused(name, wrong):
     engine.push(batch(0, 100))
     data = engine.snapshot()
     assert wr.Engine.restore(resealed(data, name, lambda c: c)).metrics == engine.metrics
-    with pytest.raises(errors.SnapshotError):
+    with pytest.raises(errors.SnapshotError, match=r"is whole, but .* no engine .* forged") as error:
         wr.Engine.restore(resealed(data, name, WRONG[wrong]))
+    assert "altered" not in str(error.value)  # its checksum fits
 
 
 def test_another_layout_is_refused():

@@ -7,7 +7,6 @@ import pyarrow as pa
 import pytest
 
 import windrow as wr
-from windrow.kernels import layout as at
 from windrow.quality.tracker import Tracker
 from windrow.spec import Band, Query, Stream, Window
 

@@ -272,7 +272,7 @@ def _byte_budget(plan: Plan, memory: Memory, portions: tuple[float, ...], fixed:
         raise MemoryTooSmall(
             f"memory of {format_bytes(total)} cannot hold one row: a row costs at least {least} bytes beside its "
             f"payload, and tables, statistics and the estimate of recall take {format_bytes(statistics + recall)}; "
-            f"give at least {_told(_enough(plan, least, portions, fixed))}"
+            f"give at least {format_bytes(_enough(plan, least, portions, fixed))}"
         )
     counts_keys = learning.kind == at.STAT_RUNNING and plan.directories > 0
     limit = idle // plan.key_bytes() if counts_keys else HIGH
@@ -295,21 +295,23 @@ def _trial_bytes(plan: Plan, total: int) -> int:
 
 
 def _enough(plan: Plan, least: int, portions: tuple[float, ...], fixed: int) -> int:
+    """A budget with room for a row of every stream, in three digits, as it is told: a little more may be too little
+    again, where trials begin or one more byte goes to each of the other parts."""
     counts = plan.learning.kind == at.STAT_RUNNING
-    total = least + fixed
+    total = _in_three_digits(least + fixed)
     while True:
         rest = total - fixed - (total // STATISTICS_SHARE if counts else 0) - _recall_bytes(total)
         rest -= _trial_bytes(plan, total)
         short = least - min(int(rest * p) for p in portions)
         if short <= 0:
             return total
-        total += short
+        total = _in_three_digits(total + math.ceil(short / min(portions)))
 
 
-def _told(size: int) -> str:
-    """A size that is enough when it is read again: the three digits that are told are rounded up."""
+def _in_three_digits(size: int) -> int:
+    """A size rounded up to what is told of it."""
     step = 10 ** max(len(str(size)) - 3, 0)
-    return format_bytes(-(-size // step) * step)
+    return -(-size // step) * step
 
 
 def _check_lifetimes(plan: Plan, query: Query) -> None:

@@ -134,11 +134,9 @@ class Engine:
         packed = Packed(binding, rows, [payload.rows for payload in self._payloads])
         payloads = [p.table(r.table.select(p.schema.names)) for p, r in zip(self._payloads, rows, strict=True)]
         self._interrupted = True
-        if watermark is not None:
-            given = ticks_of(watermark, binding.domain, "push: watermark")
-            self._raise_watermark(max(int(shard.words[at.WATERMARK]), given))
         clock, seq = int(shard.words[at.CLOCK]), int(shard.words[at.SEQ])
-        found = self._run(binding, shard, packed, payloads)
+        mark = at.LOW if watermark is None else ticks_of(watermark, binding.domain, "push: watermark")
+        found = self._run(binding, shard, packed, payloads, mark)
         self._note_departures(rows, packed, payloads, clock, seq)
         self._count(rows)
         self._keep(shard, packed, rows)
@@ -204,10 +202,11 @@ class Engine:
         assert self._binding is not None and self._shard is not None
         return self._binding, self._shard
 
-    def _run(self, binding: Binding, shard: Shard, packed: Packed, payloads: list[pa.Table]) -> Any:
-        """Drive the shard through the packed rows and gather the matches."""
+    def _run(self, binding: Binding, shard: Shard, packed: Packed, payloads: list[pa.Table], mark: int) -> Any:
+        """Raise the watermark to a mark, drive the shard through the packed rows and gather the matches."""
         at_risk = binding.plan.fail_when_full and shard.may_overflow(packed.stream, packed.head[4])
         before = shard.words.copy() if at_risk else None
+        self._raise_watermark(mark)
         matches = emit.Found(binding, payloads)
         try:
             for where, records in self._pieces(packed):

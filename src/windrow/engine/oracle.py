@@ -9,6 +9,7 @@ from windrow.engine.bind import Binding
 from windrow.engine.prepare import Rows, rows_of
 from windrow.errors import SpecError
 from windrow.kernels import layout as at
+from windrow.kernels.estimate import MOST_GAIN
 from windrow.state.block import view
 from windrow.state.shard import Shard
 
@@ -23,6 +24,8 @@ def oracle_table(binding: Binding, whole: Mapping[str, pa.Table], shard: Shard) 
         rows_of(binding, s, whole[n].select(binding.schemas[n].names), at.LOW, 0)
         for s, n in enumerate(binding.query.names)
     ]
+    for row in rows:  # as arrivals are counted
+        row.gain = np.clip(row.gain, -MOST_GAIN, MOST_GAIN)
     lines, starts = [], [0]
     for d in range(binding.plan.directories):
         table = _counts(binding, rows, d)

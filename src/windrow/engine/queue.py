@@ -392,4 +392,4 @@ def _check_held(engine: Engine, held: _Held) -> None:
         fine &= sum(table.num_rows for table in held.tables) == len(held.state)
         fine &= bool(np.isin(held.state, (kernel.WAITING, kernel.SERVED)).all())
     if not fine:
-        raise SnapshotError("the snapshot was altered: the rows of its queue do not add up")
+        raise SnapshotError.impossible("the rows of its queue do not add up")

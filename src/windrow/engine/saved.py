@@ -138,7 +138,7 @@ def read_strictly() -> Iterator[None]:
         WindrowError,
         pa.ArrowException,
     ) as error:
-        raise SnapshotError(f"the snapshot was altered: {error}") from error
+        raise SnapshotError.impossible(f"{type(error).__name__}: {error}") from error
 
 
 def check_layout(header: dict[str, Any]) -> None:
@@ -165,7 +165,7 @@ def opened(query: Query, header: dict[str, Any], buffers: list[pa.Buffer]) -> St
     for s, rows in enumerate(shard.stream_counter(at.ROWS).tolist()):
         if binding.keeps_payload:
             if _keeps(binding, s) and tables[s].num_rows != rows:
-                raise SnapshotError(f"the snapshot was altered: it has {tables[s].num_rows} rows of payload for {rows}")
+                raise SnapshotError.impossible(f"it has {tables[s].num_rows} rows of payload for {rows}")
             payloads[s].hold(tables[s], first, rows)
         first += rows
     arrived = np.array(header["arrived"], np.int64).reshape(plan.streams, 3)
@@ -185,9 +185,7 @@ def _payload(binding: Binding, stream: int, buffers: list[pa.Buffer]) -> pa.Tabl
         return empty_table(schema)
     table = snapshots.table_of(buffers.pop(0))
     if not table.schema.equals(schema):
-        raise SnapshotError(
-            f"the snapshot was altered: the payload of {binding.query.names[stream]!r} has other columns"
-        )
+        raise SnapshotError.impossible(f"the payload of {binding.query.names[stream]!r} has other columns")
     return table
 
 

@@ -17,7 +17,7 @@ from windrow.kernels.apart import apart, length
 from windrow.kernels.chains import is_noted, key_of, link_at, set_aside, slot_at, stream_at, take_slot
 from windrow.kernels.credit import first_credit
 from windrow.kernels.directory import key_at
-from windrow.kernels.estimate import fade, hist_learn, learn_key, learns, pools
+from windrow.kernels.estimate import MOST_GAIN, fade, hist_learn, learn_key, learns, pools
 from windrow.kernels.jit import inline, inner
 from windrow.kernels.joins import join_of_link, join_of_number, matches_in
 from windrow.kernels.layout import (
@@ -289,6 +289,12 @@ def too_large(m: Memory, r: Any, at: int) -> bool:
 
 
 @inline
+def gain_of(m: Memory, rx: Any, at: int) -> float:
+    """What the arriving row at a place adds to an output value, as statistics count it: never infinite."""
+    return min(max(rx[at + R_GAIN], -MOST_GAIN), MOST_GAIN) if m.valued else 1.0
+
+
+@inline
 def learn(m: Memory, r: Any, rx: Any, at: int, slot: int) -> None:
     """Let the statistics see the arriving row at a place; priorities that rest on it follow."""
     if not learns(m):
@@ -300,7 +306,7 @@ def learn(m: Memory, r: Any, rx: Any, at: int, slot: int) -> None:
             continue
         learn_link(m, r, rx, at, d, link, key_of(m, slot, link))
     if m.hists > 0:
-        learn_numbers(m.w, r, rx, at, rx[at + R_GAIN] if m.valued else 1.0)
+        learn_numbers(m.w, r, rx, at, gain_of(m, rx, at))
     learn_end(m)
 
 
@@ -308,7 +314,7 @@ def learn(m: Memory, r: Any, rx: Any, at: int, slot: int) -> None:
 def learn_link(m: Memory, r: Any, rx: Any, at: int, d: int, link: int, key: int) -> None:
     """Let the statistics see one key of the arriving row at a place; groups that rest on it follow."""
     stream = r[at + R_STREAM]
-    learn_key(m, d, key, stream, r[at + R_CODES + link], rx[at + R_GAIN] if m.valued else 1.0)
+    learn_key(m, d, key, stream, r[at + R_CODES + link], gain_of(m, rx, at))
     if ranked(m) and not m.by_row and not waits(m):
         for other in range(m.streams):
             if (other != stream or pools(m)) and m.w[key_at(m, d, key) + PER_STREAM * other + COUNT] > 0:

@@ -15,7 +15,6 @@ from typing import Any
 from windrow.kernels.hashing import in_sample, row_word
 from windrow.kernels.jit import inline, inner
 from windrow.kernels.layout import (
-    ARRIVED,
     CLOCK,
     COST,
     COUNT,

@@ -2,7 +2,8 @@
 
 Frequencies stand in the key's record whatever the statistic: a new key starts from the oracle's table or the sketch
 (or zero), and each arrival adds its weight. Decay never touches old counts: the weight of an arrival grows instead,
-by 2 ** (1 / half-life) per arrival, and all counts are scaled down together before it overflows.
+by 2 ** (1 / half-life) per arrival, and all counts are scaled down together before it overflows. What a row adds to an
+output value is cut at MOST_GAIN before it is counted, so that every number that statistics keep stays finite.
 """
 
 from typing import Any
@@ -50,6 +51,7 @@ from windrow.kernels.memory import Memory, memory_of
 
 MIX_STEP = 4.0
 LEAST = 1e-300  # below what any count can be
+MOST_GAIN = 1e150  # times the largest weight, times more arrivals than can be counted, it is still a number
 
 
 @inline

@@ -89,6 +89,7 @@ from windrow.kernels.layout import (
 from windrow.kernels.memory import Memory, memory_of
 from windrow.kernels.score import (
     clock,
+    cut,
     group_of,
     group_score,
     held,
@@ -266,7 +267,7 @@ def drop(m: Memory, slot: int, reason: int) -> None:
     count_departure(m, stream, reason)
     if m.rule == LIFE_EXPECTED and reason != SAMPLED:
         score = m.x[slot_at(m, slot) + m.w[SCORE_OFF]] if m.by_row else group_score(m, key_of(m, slot, 0), stream)
-        life_learn(m.w, stream, score / m.x[WEIGHT], held(m, slot))
+        life_learn(m.w, stream, cut(score) / m.x[WEIGHT], held(m, slot))
     elif m.rule == GREEDY_DUAL:
         credit.leave(m, slot)
     elif m.rule == AGE:

@@ -20,7 +20,7 @@ import numpy as np
 
 from windrow.kernels.apart import apart, length
 from windrow.kernels.chains import stream_at
-from windrow.kernels.hashing import mix64
+from windrow.kernels.hashing import in_sample, mix64
 from windrow.kernels.jit import inline, inner
 from windrow.kernels.layout import (
     CAP_BYTES,
@@ -44,7 +44,6 @@ from windrow.kernels.layout import (
 )
 from windrow.kernels.memory import Memory, memory_of
 from windrow.kernels.retain import own_mark
-from windrow.kernels.hashing import in_sample
 
 MARGIN = 4.0
 FEW_ROWS = 32  # of a stream: before it has brought as many, its rate is not known

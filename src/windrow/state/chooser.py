@@ -264,7 +264,7 @@ class Chooser:
         total = self._gained()
         half_life = max(FORGET * self.window, REMEMBER * self._arrivals)
         fade = 0.5 ** ((self._arrivals - self.looked) / half_life)
-        self.scores = self.scores * fade + self._gains(total)
+        self.scores = np.clip(self.scores * fade + self._gains(total), -MOST_WORTH, MOST_WORTH)
         self.counted, self.looked = total, self._arrivals
         best = self._best()
         if best != self.choice:
@@ -358,7 +358,7 @@ class Chooser:
         """Arrivals in a window, at the rate since the last trial; some times the residents where windows do not end."""
         plan, rows = self.shard.plan, max(self._rows, 1)
         if plan.counts_rows:
-            return max(int(plan.windows[:, at.LAST_ROWS - at.REACH].sum()), rows)
+            return min(max(sum(plan.windows[:, at.LAST_ROWS - at.REACH].tolist()), rows), MOST)
         now = (self._arrivals, int(self.shard.words[at.CLOCK]))
         seen, passed = now[0] - self.since[0], now[1] - self.since[1]
         self.since = now

@@ -43,7 +43,7 @@ def table_of(columns: Columns, rising: frozenset[str] = frozenset()) -> pa.Table
 def columns_of(table: pa.Table) -> dict[str, np.ndarray]:
     """The columns of a table that `table_of` made, writable; int64, or float64 where they were."""
     if not table.schema.equals(SCHEMA):
-        raise SnapshotError("the snapshot was altered: its columns are not columns of a shard")
+        raise SnapshotError.impossible("its columns are not columns of a shard")
     parts = [column.to_pylist() for column in table.columns[:-1]]
     data = table["data"].combine_chunks()
     found = {}
@@ -90,7 +90,7 @@ def _column(name: str, form: str, rows: int, first: int, least: int, data: pa.Bu
     width = int(form[1:]) if form[1:] in ("0", "1", "2", "4", "8") else -1
     stored = max(rows - 1, 0) if steps else rows
     if width < 0 or form[:1] not in "iwsvf" or not 0 <= rows < LARGEST or data.size != stored * width:
-        raise SnapshotError(f"the snapshot was altered: column {name!r} does not have the form it says")
+        raise SnapshotError.impossible(f"its column {name!r} does not have the form it says")
     if form == "f8":
         return np.frombuffer(data, np.float64).copy()
     raw = np.frombuffer(data, _WIDTHS[width]) if width else np.zeros(stored, np.uint8)

@@ -67,7 +67,7 @@ class _Building:
         try:
             samples = chooser.resume(*(self._get(f"trial.{n}", k, t) for n, k, t in _TRIAL))
         except ValueError as error:
-            raise SnapshotError("the snapshot was altered: its trial cannot be what it says") from error
+            raise SnapshotError.impossible("its trial cannot be what it says") from error
         chooser.forks = [self._forks(g, chooser.share) for g in range(samples)]
         tried = {tuple(fork is not None for fork in forks) for forks in chooser.forks}
         _check(len(tried) <= 1 and all(those[chooser.choice] for those in tried), "forks")
@@ -260,7 +260,7 @@ class _Building:
 
 def _check(fine: bool, name: str) -> None:
     if not fine:
-        raise SnapshotError(f"the snapshot was altered: its column {name!r} cannot be what it says")
+        raise SnapshotError.impossible(f"its column {name!r} cannot be what it says")
 
 
 def _check_credits(credits: np.ndarray, name: str) -> None:

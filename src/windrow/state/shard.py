@@ -5,7 +5,6 @@ Growth is the owner's, so that kernels never allocate what they keep.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 
 import numpy as np
 

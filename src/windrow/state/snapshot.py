@@ -64,7 +64,7 @@ def read(data: bytes) -> Snapshot:
     try:
         return _parts(view, pa.py_buffer(data), length)
     except (ValueError, struct.error) as error:
-        raise SnapshotError("the snapshot was altered: its parts do not add up") from error
+        raise SnapshotError.impossible("its parts do not add up") from error
 
 
 def _parts(view: memoryview, buffer: pa.Buffer, length: int) -> Snapshot:

@@ -1,0 +1,175 @@
+"""Whatever an engine can become, its snapshot restores to the same bytes, and what is restored goes on as it would.
+
+Every policy with any parameters, any query, any budget from the smallest on, shared or split, samplers, values,
+several joins, changes while it runs, extreme numbers, trials: an engine that is restored after every step is compared
+with one that never is, and both with the exact join.
+
+Catches: states that are written and not read again, state that a snapshot forgets, budgets passed, rows counted twice
+or never, matches that the exact join does not have, steps that are refused and half done.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import Any
+
+import pyarrow as pa
+from hypothesis import given
+from tests.contract.test_policies import assert_within
+from tests.histories import History, Push, Resize, histories
+from tests.running import assert_accounted, assert_part, assert_same, examples, multiset, same_bytes
+
+import windrow as wr
+from windrow import policies
+from windrow.errors import MemoryFull, MemoryTooSmall, SnapshotError
+from windrow.state import snapshot as snapshots
+from windrow.state.narrow import columns_of
+
+
+def by_join(found: Any) -> dict[str, pa.Table]:
+    """What a push or departed() gave, by name."""
+    return found if isinstance(found, dict) else {} if found is None else {"": found}
+
+
+def outcome(step: Any, engine: wr.Engine) -> tuple[dict[str, pa.Table], str]:
+    """What a step gives, or why it is refused; whatever else it raises is a defect."""
+    try:
+        return by_join(step.take(engine)), ""
+    except MemoryTooSmall as error:
+        assert isinstance(step, Resize)
+        return {}, str(error)
+    except MemoryFull as error:
+        assert engine.query.on_full == "fail"
+        return {}, str(error)
+
+
+def assert_same_tables(one: dict[str, pa.Table], other: dict[str, pa.Table]) -> None:
+    assert one.keys() == other.keys()
+    assert all(same_bytes(one[name], other[name]) for name in one)
+
+
+def assert_same_state(one: bytes, other: bytes) -> None:
+    """Two snapshots are equal, or the failure names what differs."""
+    if one != other:
+        parts = [_named_parts(data) for data in (one, other)]
+        names = [name for name in {**parts[0], **parts[1]} if parts[0].get(name) != parts[1].get(name)]
+        raise AssertionError({name: [part.get(name) for part in parts] for name in sorted(names)})
+
+
+def _named_parts(data: bytes) -> dict[str, Any]:
+    """What a snapshot holds, by name: the header's entries, columns of shards, other parts by number."""
+    snap = snapshots.read(data)
+    found: dict[str, Any] = {name: json.dumps(value) for name, value in snap.header.items()}
+    for k, part in enumerate(snap.parts):
+        try:
+            found |= {f"{k}: {name}": column.tolist() for name, column in columns_of(snapshots.table_of(part)).items()}
+        except (SnapshotError, pa.ArrowException):
+            found[f"{k}"] = part.to_pybytes()
+    return found
+
+
+def told(engine: wr.Engine) -> str:
+    """The metrics as text, in which NaN is NaN."""
+    return json.dumps(engine.metrics.to_dict(), sort_keys=True)
+
+
+class Twins:
+    """A history while it is lived: twice with the cap, restored after every step or never, and once exactly."""
+
+    def __init__(self, history: History, seen: Counter[str]) -> None:
+        self.history, self.seen = history, seen
+        self.never, self.always = history.never_restored(), history.engine()
+        query = history.case.query.with_(memory=None, sample=None, on_full="shed")
+        self.exact = wr.Engine(query, schemas=history.case.schemas)
+        self.found: Counter[Any] = Counter()
+        self.expected: Counter[Any] = Counter()
+        self.resized = False
+
+    def live(self) -> None:
+        data = self.restored()
+        for step in self.history.steps:
+            found, refused = outcome(step, self.never)
+            again = outcome(step, self.always)
+            assert again[1] == refused
+            assert_same_tables(found, again[0])
+            if self.never._keeps_departures:
+                assert_same_tables(self.never.departed(), self.always.departed())
+            if refused:
+                assert_same_state(self.never.snapshot(), data)
+            else:
+                self.compare(step, found)
+            self.check()
+            data = self.restored()
+            self.note(step, refused)
+        assert_same_state(self.never.snapshot(), data)
+
+    def restored(self) -> bytes:
+        """Go on with what is restored: the same state, to the byte."""
+        data = self.always.snapshot()
+        self.always = wr.Engine.restore(data)
+        assert_same_state(self.always.snapshot(), data)
+        assert told(self.always) == told(self.never)
+        return data
+
+    def compare(self, step: Any, found: dict[str, pa.Table]) -> None:
+        """Nothing is found that the exact join does not have, and everything if nothing was shed."""
+        self.resized = self.resized or isinstance(step, Resize)
+        if not isinstance(step, Resize):
+            expected = by_join(step.take(self.exact))
+            for name, table in expected.items():
+                self.expected.update({(name, *row): n for row, n in multiset(table).items()})
+        metrics, exact = self.never.metrics, self.exact.metrics
+        assert (metrics.arrived, metrics.late, metrics.ignored) == (exact.arrived, exact.late, exact.ignored)
+        assert metrics.matched <= exact.matched
+        assert metrics.shed or metrics.matched == exact.matched
+        if not self.never.count_only:
+            for name, table in found.items():
+                self.found.update({(name, *row): n for row, n in multiset(table).items()})
+            assert_part(self.found, self.expected)
+            if not metrics.shed:
+                assert_same(self.found, self.expected)
+
+    def check(self) -> None:
+        """Rows are accounted for, and the budget is kept."""
+        assert_accounted(self.never)
+        memory = self.never.memory
+        if memory is not None and not self.resized:
+            assert_within(self.never, memory)
+        elif memory is not None:
+            assert self.never.metrics.resident_rows <= (memory.rows or 10**9)
+            assert self.never.metrics.resident_bytes <= (memory.bytes or 10**12)
+
+    def note(self, step: Any, refused: str) -> None:
+        """Remember what was reached, so that a search which reaches nothing is found out."""
+        query, metrics, seen = self.never.query, self.never.metrics, self.seen
+        shard = self.never._shard
+        chooser = None if shard is None else shard.chooser
+        seen.update({
+            query.policy.name: metrics.shed > 0,
+            "split": query.memory is not None and query.memory.split is not None and metrics.shed > 0,
+            "bytes": query.memory is not None and query.memory.bytes is not None and metrics.shed > 0,
+            "sampled": metrics.sampled > 0, "valued": query.value is not None and metrics.shed > 0,
+            "joins": query.named and metrics.shed > 0, "late": metrics.late > 0, "expired": metrics.expired > 0,
+            "watermark": isinstance(step, Push) and step.watermark is not None, "changed": not isinstance(step, Push),
+            "no cap": query.memory is None, "refused": bool(refused),
+            "forks": chooser is not None and len(chooser.forks) == 1,
+            "samples": chooser is not None and len(chooser.forks) > 1,
+            "resting": chooser is not None and chooser.window > 0 and not chooser.forks,
+        })  # fmt: skip
+
+
+def test_whatever_an_engine_becomes_it_restores_to_the_same_bytes() -> None:
+    seen: Counter[str] = Counter()
+
+    @examples(1000)
+    @given(histories())
+    def search(history: History) -> None:
+        seen["histories"] += 1
+        with history.constants():
+            Twins(history, seen).live()
+
+    search()
+    wanted = {policy.name for policy in (*policies.ALL, policies.Given)} | set(seen)
+    assert all(seen[name] for name in wanted), seen
+    print(f"{seen.pop('histories')} histories; steps after which there was: {dict(seen)}")
