@@ -144,7 +144,7 @@ def test_one_instant_with_many_rows(policy: str) -> None:
 
 @pytest.mark.parametrize("policy", BY_NAME)
 def test_rows_that_grow_and_shrink(policy: str) -> None:
-    """Many small rows leave a large block behind, which large rows then have no room beside; and the other way round."""
+    """Many small rows leave a large block behind, beside which large rows have no room; and the other way round."""
     budget, n = 1_000_000, 4_000
     lengths = np.repeat([0, 20_000, 10], [n, 200, n])
     texts = pa.array(["x" * int(k) for k in lengths])

@@ -87,7 +87,7 @@ def _constants(values: tuple[Any, ...], kind: pa.DataType) -> pa.Array:
         if not mine:
             continue
         if python is str:
-            parts.append(_from_texts(mine, kind))
+            parts.append(_from_texts([str(value) for value in mine], kind))
         elif pa.types.is_boolean(kind) if python is bool else _is_number(kind):
             parts.append(pa.array([_told(value, kind) for value in mine], kind))
         else:

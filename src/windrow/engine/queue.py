@@ -148,7 +148,7 @@ class Queue:
             if status == kernel.ROUND:
                 found.append(self._hand(held))
             else:
-                self.engine.bound()[1].make_room(status, 1)
+                self.engine.bound()[1].make_room(status)
         if self._blind:  # nothing depends on when memory learns of it
             found.append(self._hand(held, whole_instants=True))
         self._tidy(held)

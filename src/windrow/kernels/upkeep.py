@@ -194,8 +194,8 @@ def drain(block: Any) -> Any:
         slot = m.w[GONE]
         at = slot_at(m, slot)
         gone[k, G_STREAM], gone[k, G_ROW] = m.w[at + COST] & STREAM_MASK, m.w[at + ROW]
-        gone[k, G_SEQ], gone[k, G_CLOCK], gone[k, G_WHY] = m.w[at + NEWER], m.w[at + TIME], m.w[at + COST] >> STREAM_BITS
-        gone[k, G_NUMBER] = m.w[at + ARRIVED]
+        gone[k, G_SEQ], gone[k, G_CLOCK], gone[k, G_NUMBER] = m.w[at + NEWER], m.w[at + TIME], m.w[at + ARRIVED]
+        gone[k, G_WHY] = m.w[at + COST] >> STREAM_BITS
         m.w[GONE] = m.w[at + OLDER]
         free_slot(m, slot)
     m.w[GONE_COUNT] = 0

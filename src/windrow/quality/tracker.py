@@ -1,9 +1,9 @@
 """Recall while it runs: an exact join that only counts, beside the shedding one.
 
 Both run the same kernels on the same batches. The exact one stores no payload. When it outgrows its bytes it stores
-only a sample of the rows, half as many each time (kernels/sample.py), and is told when the other join sheds one of them:
-from then on it counts matches that were missed, by 1 / share. Stored rows fall at random into 32 groups, and how much
-the groups' counts differ gives the interval. Matches produced are always counted exactly.
+only a sample of the rows, half as many each time (kernels/sample.py), and is told when the other join sheds one of
+them: from then on it counts matches that were missed, by 1 / share. Stored rows fall at random into 32 groups, and how
+much the groups' counts differ gives the interval. Matches produced are always counted exactly.
 """
 
 from dataclasses import dataclass, replace
@@ -87,7 +87,7 @@ class Tracker:
             records, room = records[taken:], self._room(beside)
 
     def lose(self, gone: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Note that rows have left the join beside, [row, word]; their numbers in order, and the next when each left."""
+        """Note that rows, [row, word], have left the join beside; their numbers in order, and the next when each left."""
         order = np.argsort(gone[:, at.G_NUMBER])
         numbers, left = gone[order, at.G_NUMBER], gone[order, at.G_SEQ]
         if len(order) and self.share < 1.0:

@@ -164,8 +164,9 @@ class Chooser:
     def _begin(self) -> None:
         """Fork the shard once for each choice."""
         self.window = self._window_arrivals()
-        plan, most = self.shard.plan, rows_to_try(self.shard.plan, self._rows)
-        share = 1.0 if self._rows <= most and plan.fork_bytes == at.HIGH else min(most / max(self._rows, 1), 1.0) / SAMPLES
+        plan, rows = self.shard.plan, max(self._rows, 1)
+        most = rows_to_try(plan, rows)
+        share = 1.0 if rows <= most and plan.fork_bytes == at.HIGH else min(most / rows, 1.0) / SAMPLES
         if share < 1.0 and not plan.common_key:
             self.next = at.HIGH  # no key to sample by: what it goes by stays as it is
             return
@@ -391,8 +392,10 @@ class Chooser:
         self.since = (arrivals, clock)
         self.share, self.rate, self.gained = floats[:3].tolist()
         self.scores, self.counted = floats[3:].reshape(2, SAMPLES, len(CHOICES)).copy()
-        fine = 0 <= self.choice < len(CHOICES) and forks in (0, len(_samples(self.share))) and 0 < self.rest <= LONGEST_REST
-        if not (fine and 0 <= self.window <= MOST and 0.0 < self.share <= 1.0 and np.isfinite(floats).all()):
+        fine = 0 <= self.choice < len(CHOICES) and forks in (0, len(_samples(self.share)))
+        if not (fine and 0 < self.rest <= LONGEST_REST):
+            raise ValueError("trial")
+        if not ( 0 <= self.window <= MOST and 0.0 < self.share <= 1.0 and np.isfinite(floats).all()):
             raise ValueError("trial")
         if not (min(self.looked, self.weighed) >= 0 and max(self.looked, self.weighed, arrivals) <= self._arrivals):
             raise ValueError("trial")
@@ -413,7 +416,8 @@ def rows_to_try(plan: Plan, rows: int) -> int:
     if plan.fork_bytes == at.HIGH:
         return TRIAL_ROWS
     empty = block.block_bytes(plan, room.sampled(plan, 0, 0, 0.0))
-    each = (plan.row_bytes() + plan.key_bytes()) * (1 + 1 / SAMPLE_MARGIN) + plan.idle_limit * plan.key_bytes() / max(rows, 1)
+    each = (plan.row_bytes() + plan.key_bytes()) * (1 + 1 / SAMPLE_MARGIN)
+    each += plan.idle_limit * plan.key_bytes() / max(rows, 1)  # its part of the keys that only statistics keep
     return min(TRIAL_ROWS, SAMPLES * int(UNEVEN * max(plan.fork_bytes - empty, 0) / each))
 
 

@@ -74,8 +74,8 @@ class _Building:
 
     def _forks(self, sample: int, share: float) -> list[Shard | None]:
         """The forks of one sample of keys, one for each choice that is tried."""
-        caps = np.split(self._get(f"trial.caps{sample}", 2 * self.plan.pools), 2)
-        plan = self.plan.for_sample(*caps, share)
+        rows, size = np.split(self._get(f"trial.caps{sample}", 2 * self.plan.pools), 2)
+        plan = self.plan.for_sample(rows, size, share)
         found: list[Shard | None] = []
         no_windows = [dict[str, np.ndarray]()] * self.plan.streams
         for k in range(len(CHOICES)):

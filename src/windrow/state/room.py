@@ -30,7 +30,7 @@ def first(plan: Plan, oracle_rows: int = 0) -> Capacity:
 
 
 def enough(plan: Plan, rows: int, keys: int, longest: int) -> Capacity:
-    """The capacity for so many residents, keys in a directory, and residents in an ordered index, and an eighth more."""
+    """The capacity for so many residents, keys in a directory, and residents in an ordered index; an eighth more."""
     least = first(plan)
     blocks = longest // at.FILLED + 1
     return Capacity(

@@ -165,7 +165,8 @@ class Shard:
 
     def _prune(self) -> None:
         """Forget keys that only statistics keep, until there are as few as the plan allows."""
-        while (view(self.words, at.DIRS_AT, self.plan.directories, at.DIR_SIZE)[:, at.KEY_IDLE] > self.plan.idle_limit).any():
+        idle = view(self.words, at.DIRS_AT, self.plan.directories, at.DIR_SIZE)[:, at.KEY_IDLE]
+        while (idle > self.plan.idle_limit).any():
             upkeep.forget_rarest(self.words)
 
     def moved_to(self, plan: Plan, prepare: Callable[["Shard"], None] | None = None) -> tuple["Shard", np.ndarray]:
@@ -247,7 +248,7 @@ class Shard:
         return found
 
     def spacious(self, beside: int = 0) -> bool:
-        """Whether the block could hold several times what it holds, or takes more than its room with bytes beside it."""
+        """Whether the block could hold several times what it holds, or takes too much with so many bytes beside it."""
         lean, mine = block.block_bytes(self.plan, self._room_in(self.plan)), self.words.nbytes
         over = mine + beside > self.plan.room_bytes + self.plan.room_bytes // room.RESERVE
         return mine > 4 * lean or (over and mine - lean > self.plan.room_bytes // (2 * room.RESERVE))
