@@ -87,7 +87,7 @@ class Tracker:
             records, room = records[taken:], self._room(beside)
 
     def lose(self, gone: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Note that rows, [row, word], have left the join beside; their numbers in order, and the next when each left."""
+        """Note that rows have left the join beside; their numbers in order, and the next number when each left."""
         order = np.argsort(gone[:, at.G_NUMBER])
         numbers, left = gone[order, at.G_NUMBER], gone[order, at.G_SEQ]
         if len(order) and self.share < 1.0:
