@@ -14,7 +14,7 @@ _COMMON = {
     "suppress_health_check": [HealthCheck.too_slow],
 }
 # dev: while writing; failures are remembered and tried first. ci: `make test`; nothing is remembered, so that
-# the seed alone decides. thorough: a long search, `make test PROFILE=thorough SEED=random`.
+# the seed alone decides. thorough: a long search, `make test PROFILE=thorough SEED=random`, and `make contract`.
 settings.register_profile("dev", max_examples=25, **_COMMON)
 settings.register_profile("ci", max_examples=30, database=None, **_COMMON)
 settings.register_profile("thorough", max_examples=2_000, **_COMMON)
@@ -25,8 +25,8 @@ settings.load_profile("dev")
 # What shares a Spark session is one such piece; the others here take ten seconds or more with cold kernels.
 _LONGEST = (
     "tests/spark/", "tests/unit/test_readme.py", "tests/unit/test_static.py", "tests/contract/test_policies.py",
-    "tests/contract/test_queue.py", "tests/oracle/", "tests/unit/test_greedy_dual.py", "tests/unit/test_live_change.py",
-    "tests/unit/test_analysis.py",
+    "tests/contract/test_generated.py", "tests/contract/test_queue.py", "tests/oracle/", "tests/unit/test_greedy_dual.py",
+    "tests/unit/test_live_change.py", "tests/unit/test_analysis.py",
 )  # fmt: skip
 
 

@@ -132,7 +132,7 @@ def gdj(draw: st.DrawFn) -> policies.Policy:
     return policies.GreedyDual(initial=initial, method=draw(st.sampled_from(methods)))
 
 
-def _any_of(policy: type[policies.Policy]) -> st.SearchStrategy[Any]:
+def any_of(policy: type[policies.Policy]) -> st.SearchStrategy[Any]:
     """A policy with any parameters; a new one is found by itself, with its defaults or any statistic."""
     if policy is policies.GreedyDual:
         return gdj()
@@ -143,26 +143,25 @@ def _any_of(policy: type[policies.Policy]) -> st.SearchStrategy[Any]:
     return st.just(policy())
 
 
-def any_policy() -> st.SearchStrategy[Any]:
-    """Any policy: the default comes first, and in more than a third of all histories."""
-    default = type(policies.resolve("auto"))
-    return st.sampled_from([*[default] * 5, *policies.ALL, policies.Given]).flatmap(_any_of)
+WHOLE, SAMPLES = (4096,), (2, 4, 6)
+"""How many rows the rule AUTO tries with at most: so many that it forks whole shards, or samples of their keys."""
 
 
-TRIALS = st.fixed_dictionaries(
-    {
-        "FIRST_LOOK": st.sampled_from([1, 3, 8]),
-        "LEAST_ROWS": st.just(1),
-        "TRIAL_ROWS": st.sampled_from([4096, 2, 4, 6]),
-        "TRIAL_WINDOWS": st.sampled_from([8, 1]),
-        "STEADY": st.sampled_from([16, 0]),
-        "FAR": st.sampled_from([0.02, 0.0]),
-        "SURELY": st.sampled_from([4.0, 0.1]),
-        "SURE": st.sampled_from([4.0, 0.1]),
-        "MARGIN": st.sampled_from([0.005, -1.0]),
-    }
-)
-"""Constants of AUTO with which a few rows are enough for trials of all kinds, and for every way in which they end."""
+def trials(rows: tuple[int, ...]) -> st.SearchStrategy[dict[str, Any]]:
+    """Constants of AUTO with which a few rows are enough for trials, and for every way in which they end."""
+    return st.fixed_dictionaries(
+        {
+            "FIRST_LOOK": st.sampled_from([1, 3, 8]),
+            "LEAST_ROWS": st.just(1),
+            "TRIAL_ROWS": st.sampled_from(rows),
+            "TRIAL_WINDOWS": st.sampled_from([8, 1]),
+            "STEADY": st.sampled_from([16, 0]),
+            "FAR": st.sampled_from([0.02, 0.0]),
+            "SURELY": st.sampled_from([4.0, 0.1]),
+            "SURE": st.sampled_from([4.0, 0.1]),
+            "MARGIN": st.sampled_from([0.005, -1.0]),
+        }
+    )
 
 
 # ---------------------------------------------------------------------------------------- budgets
@@ -211,21 +210,22 @@ def _seldom(draw: st.DrawFn, one_in: int) -> bool:
 
 
 @st.composite
-def histories(draw: st.DrawFn) -> History:
-    """The life of an engine."""
-    policy = draw(any_policy())
-    trial = draw(TRIALS) if policy.name == "auto" and not _seldom(draw, 4) else {}
+def histories(draw: st.DrawFn, kind: type[policies.Policy], tried: tuple[int, ...] = ()) -> History:
+    """The life of an engine with a policy of a kind; of AUTO, with trials of so many rows if any are named."""
+    policy, trial = draw(any_of(kind)), draw(trials(tried)) if tried else {}
+    sampled = tried == SAMPLES
     kinds: tuple[str, ...] = ANY_WINDOW
     if policy.name.startswith("life"):  # compares lifetimes, so windows are all in time or all in rows
         kinds = draw(st.sampled_from([("time",), ("rows",)]))
     time_kind = draw(st.sampled_from(sorted(TIME_KINDS)))
-    times, named, long = TIME_KINDS[time_kind], _seldom(draw, 5), _seldom(draw, 3 if trial else 6)
+    times, long = TIME_KINDS[time_kind], _seldom(draw, 3 if trial else 6)
+    named = not sampled and _seldom(draw, 4)
     case = draw(
         cases(
             streams=(2,) if long else draw(st.sampled_from([(2,), (2,), (2, 3, 4)])),
             timely=draw(st.booleans()),
             kinds=kinds,
-            plain=draw(st.booleans()) or (bool(trial) and draw(st.booleans())),
+            plain=sampled or draw(st.booleans()),  # keys that all streams share can be sampled
             time_kinds=(time_kind,),
             named=named,
             rows=100 if long else None,
@@ -241,8 +241,8 @@ def histories(draw: st.DrawFn) -> History:
     history = History(replace(case, query=query), options, [], trial, roomy=_seldom(draw, 3))
     with history.constants():
         memory = draw(budgets(query, case.schemas))
-        if trial and draw(st.booleans()):  # more rows than are tried with, and too few for the streams
-            memory = Memory(draw(st.integers(5, 16)), memory.split if memory.split == "even" else None)
+        if tried and not _seldom(draw, 4):  # more rows than samples are made of, and too few for the streams
+            memory = Memory(draw(st.integers(8, 16)), memory.split if memory.split == "even" else None)
         history = replace(history, case=replace(case, query=query.with_(memory=memory)))
         return replace(_opened(history), steps=_steps(draw, history, times))
 
