@@ -196,3 +196,46 @@ def test_what_makes_no_sense_is_refused() -> None:
         optimum(one, one, on="k", time="t", within=3, memory=3, memory_changes=[(2, -1)])
     with pytest.raises(SpecError, match="shared and split"):
         optimum(one, one, on="k", time="t", within=3, memory=3, memory_changes=[(2, wr.Memory(4, split=True))])
+
+
+FAR = (-(2**63) + 1, -(2**62) - 1, -1, 0, 2**62, 2**63 - 1)
+LENGTHS = st.sampled_from([1, 2**62, 2**62 + 1, 2**63 - 1])
+
+
+@given(streams(), LENGTHS, LENGTHS, st.integers(0, 3), st.sampled_from([0, 1, 2**62, 2**63 - 1]))
+def test_times_far_apart(both: Any, a: int, b: int, places: int, warm_up: int) -> None:
+    """The same streams with their instants spread over all that int64 can say."""
+    left, right = ([(FAR[min(time, 5)], key, worth) for time, key, worth in rows] for rows in both)
+    sides, arguments = (table(left), table(right)), {"on": "k", "time": "t", "memory": places, "warm_up": warm_up}
+    found = optimum(*sides, within={"left": a, "right": b}, **arguments)
+    assert found.value == found.bound
+    assert found.value == best(left, right, lambda s, _: (a, b)[s], lambda _: places, lambda *_: 1.0, warm_up)
+    endless = optimum(*sides, **arguments)
+    for length in (None, 2**63 - 1):
+        own = [side.append_column("own", pa.array([length] * side.num_rows, pa.int64())) for side in sides]
+        limited = optimum(*own, lifetimes={"left": "own", "right": "own"}, **arguments)
+        if length is None:
+            assert limited.value == endless.value
+        else:
+            size = {"left": length, "right": length}
+            assert limited.value == optimum(*sides, within=size, **arguments).value
+
+
+def test_memory_without_a_bound_in_sight() -> None:
+    """As many rows as can be asked for, shared or split, at once or later: everything is held."""
+    side = table([(0, 1, 0), (1, 1, 0), (2, 2, 0), (3, 1, 0)])
+    arguments = {"on": "k", "time": "t", "within": 9}
+    for most in (2**53 + 1, 2**63 - 1):
+        for memory in (most, wr.Memory(most, split=True), wr.Memory(most, split={"left": 1, "right": 1e-9})):
+            found = optimum(side, side, memory=memory, **arguments)
+            assert found.value == found.exact == found.replay() == 10
+        changed = optimum(side, side, memory=wr.Memory(2, split=True), memory_changes=[(1, most)], **arguments)
+        assert changed.value == changed.replay() <= 10
+
+
+def test_the_warm_up_ends_where_it_says() -> None:
+    """One and a half seconds from the first row: what comes after one second still belongs to it."""
+    times = pa.array([0, 1, 2], pa.timestamp("s"))
+    side = pa.table({"k": [1, 1, 1], "t": times})
+    found = optimum(side, side, on="k", time="t", within="9 s", memory=9, warm_up="1500 ms")
+    assert found.value == 5  # of nine matches those that the last two rows complete

@@ -83,7 +83,7 @@ def _constants(values: tuple[Any, ...], kind: pa.DataType) -> pa.Array:
     """
     parts = [pa.array([], kind)]
     for python in (bool, int, float, str):
-        mine = [value for value in values if type(value) is python and not _is_beyond(value, kind)]
+        mine: list[Any] = [value for value in values if type(value) is python and not _is_beyond(value, kind)]
         if not mine:
             continue
         if python is str:

@@ -70,11 +70,13 @@ def _steps(question: Question, binding: Any, instance: Instance) -> Iterator[tup
     names, before = question.query.names, Memory.of(question.memory)
     for start, limit in memory_starts(question.memory_changes, question.memory, binding, instance.ticks):
         memory = Memory.of(limit)
-        rows, larger = places_of(memory, names), np.maximum(places_of(memory, names), places_of(before, names))
-        if larger.tolist() == rows:
+        # a pool with a place for every row is as good as a larger one, and such can be added up
+        held, rows = (np.minimum(places_of(m, names), instance.rows + 1) for m in (before, memory))
+        larger = np.maximum(held, rows)
+        if (larger == rows).all():
             changes.append((start, Change(memory, "", None)))
         else:  # some pool shrinks; if another grows, it does so first
-            if larger.tolist() != places_of(before, names):
+            if (larger != held).any():
                 shares = dict(zip(names, (larger / larger.sum()).tolist(), strict=True))
                 changes.append((start, Change(Memory(int(larger.sum()), split=shares), "", None)))
             changes.append((start + 1, Change(memory, "", None)))
