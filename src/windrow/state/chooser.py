@@ -169,10 +169,10 @@ class Chooser:
         plan, rows = self.shard.plan, self._rows
         self.window = self._window_arrivals()
         most = rows_to_try(plan, plan.trial_bytes)
-        self.share = 1.0 if rows <= most else most / rows / SAMPLES
-        if most < LEAST_ROWS or (self.share < 1.0 and not plan.common_key):
+        if most < LEAST_ROWS or (rows > most and not plan.common_key):
             self.next = at.HIGH  # too small, or no key to sample by: what it goes by stays as it is
             return
+        self.share = 1.0 if rows <= most else most / rows / SAMPLES
         if self.share < 1.0 and self._sampled_rows() > MOST_TIMES * most:
             self.end = self.next = self._arrivals + self.window
             return
@@ -345,7 +345,7 @@ class Chooser:
         """Arrivals in a window, at the rate since the last trial; some times the residents where windows do not end."""
         plan, rows = self.shard.plan, max(self._rows, 1)
         if plan.counts_rows:
-            return max(int(plan.windows[:, at.LAST_ROWS - at.REACH].sum()), rows)
+            return min(max(sum(plan.windows[:, at.LAST_ROWS - at.REACH].tolist()), rows), MOST)
         now = (self._arrivals, int(self.shard.words[at.CLOCK]))
         seen, passed = now[0] - self.since[0], now[1] - self.since[1]
         self.since = now
@@ -383,7 +383,13 @@ class Chooser:
             raise ValueError("trial")
         if not (min(self.looked, self.weighed) >= 0 and max(self.looked, self.weighed, arrivals) <= self._arrivals):
             raise ValueError("trial")
-        if forks and self.window == 0:
+        if forks and (self.window == 0 or not (self.share == 1.0 or self.shard.plan.common_key)):
+            raise ValueError("trial")
+        if not (0 <= self.end < at.HIGH and self._arrivals < self.next <= at.HIGH):
+            raise ValueError("trial")
+        if self.since != (0, 0) and not (arrivals > 0 and at.LOW <= clock <= self.shard.words[at.CLOCK]):
+            raise ValueError("trial")
+        if CHOICES[self.choice].word != self.shard.words[at.CHOICE] or (self.share < 1.0 < SAMPLES * self.share):
             raise ValueError("trial")
         return int(forks)
 
