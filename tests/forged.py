@@ -4,10 +4,10 @@
 
 Real snapshots of small engines (`tests/seeds.py`: every policy, statistic and shape of join) are altered and given a
 checksum that fits (`tests/forging.py`). `restore` raises SnapshotError and nothing else, and asks for no memory that
-the bytes at hand cannot account for; or it accepts. Then kernels that look at every index (`tests/checked.py`) take further
-rows and a change of memory, counters add up, the budget is kept, and its own snapshot says what the forged one said and
-restores to the same again. A failure prints how to repeat it. `make soak` runs this, `tests/contract/test_forged.py` a
-part of it.
+the bytes at hand cannot account for; or it accepts. Then kernels that look at every index (`tests/checked.py`) take
+further rows and a change of memory, counters add up, the budget is kept, and its own snapshot says what the forged one
+said and restores to the same again. A failure prints how to repeat it. `make soak` runs this, and
+`tests/contract/test_forged.py` a part of it.
 """
 
 from __future__ import annotations
