@@ -22,7 +22,7 @@ help:
 	@echo "make test    import rules and all tests       (SEED=random PROFILE=thorough for a longer search)"
 	@echo "make check   ruff, mypy, import rules"
 	@echo "make bench   speed, as ratios to named baselines"
-	@echo "make soak    100 million arrivals through a fixed budget; kills and restarts on Spark; long tests; make contract"
+	@echo "make soak    100 million arrivals through a fixed budget; kills and restarts on Spark; forged snapshots; long tests; make contract"
 	@echo "make contract  20,000 generated histories of engines, each restored after every step       (SEED=random)"
 	@echo "make clean   remove what these made, but for their results in out/ and benchmarks/results/"
 
@@ -50,6 +50,7 @@ bench: .venv/.installed
 soak: .venv/.installed
 	@$(BIN)/python benchmarks/soak.py
 	@$(BIN)/python benchmarks/crash.py
+	@$(BIN)/python tests/forged.py --cases 5000 --seed $(SEED)
 	@$(BIN)/python -m pytest -m slow tests || [ $$? -eq 5 ]  # 5: there are none
 	@$(MAKE) -s --no-print-directory contract
 

@@ -94,7 +94,7 @@ def read_versioned(text: str | bytes, noun: str) -> dict[str, Any]:
     """The object in a JSON text, without its version, which must be one that is known here."""
     try:
         data = json.loads(text)
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, RecursionError) as error:
         raise SpecError(f"{noun}: this is not JSON text: {error}") from None
     if not isinstance(data, dict):
         raise SpecError(f"{noun}: expected a JSON object, got {type(data).__name__}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from datetime import datetime
 from random import Random
 
@@ -160,9 +161,27 @@ def test_columns_come_back_as_they_were(rising):
         assert found[name].tobytes() == column.tobytes(), name
 
 
-def test_equal_and_even_columns_take_no_bytes():
-    table = table_of({"equal": np.full(1000, 3), "time": np.arange(0, 5000, 5)}, frozenset({"time"}))
-    assert sum(len(data) for data in table["data"].to_pylist()) == 0
+def test_equal_and_even_columns_take_a_byte_a_number_and_packed_hardly_any():
+    columns = {"equal": np.full(100_000, 3), "time": np.arange(0, 500_000, 5)}
+    table = table_of(columns, frozenset({"time"}))
+    assert sum(len(data) for data in table["data"].to_pylist()) == 199_999
+    assert snapshots.table_bytes(table).size < 3_000
+
+
+@pytest.mark.parametrize("form", ["i1", "s1", "w2", "v8", "f8", "i0", "s0"])
+def test_no_column_is_longer_than_its_bytes(form):
+    lie = {"name": "x", "form": form, "rows": 2**38, "first": 0, "least": 7, "data": b""}
+    with pytest.raises(errors.SnapshotError, match="'x'"):
+        columns_of(pa.Table.from_pylist([lie], schema=narrow.SCHEMA))
+
+
+def test_no_part_is_unpacked_to_more_than_its_bytes_can_stand_for():
+    plain = pa.py_buffer(bytes(10_000))
+    part = snapshots.packed(plain).to_pybytes()
+    assert snapshots.unpacked(pa.py_buffer(part)).equals(plain) and len(part) < 200
+    for size in (0, 9_999, 10_001, 2**34, 2**63):
+        with pytest.raises(ValueError, match=r"size|cannot hold"):
+            snapshots.unpacked(pa.py_buffer(size.to_bytes(8, "little") + part[8:]))
 
 
 # --------------------------------------------------------------------------------------------- extremes
@@ -211,7 +230,7 @@ def test_rows_of_endless_value_are_held_as_long_as_the_best():
     assert lines[:, at.LIFE_BINS // 2 :, 0].sum() > lines[:, : at.LIFE_BINS // 2, 0].sum()
 
 
-@pytest.mark.parametrize("mark", [2**62, 2**62 + 1, 2**63 - 1, 2**63, 2**70, -(2**62), -(2**63), -(2**70)])
+@pytest.mark.parametrize("mark", [2**62, 2**62 + 1, 2**63 - 1, -(2**62), -(2**63) + 1])
 @pytest.mark.parametrize("policy", ["auto", "fifo"])
 def test_any_watermark_comes_back(mark, policy):
     tables = numbers(12)
@@ -223,21 +242,21 @@ def test_any_watermark_comes_back(mark, policy):
     assert (engine.metrics.resident_rows == 0) == (mark > 0)
 
 
-def test_a_watermark_after_all_nanoseconds_comes_back():
+def test_a_watermark_at_the_end_of_all_nanoseconds_comes_back():
     engine = wr.Engine(pair_query("k", "t", "1 hour"))
     tables = {side: pa.table({"k": [1], "t": pa.array([0], pa.timestamp("ns"))}) for side in ("left", "right")}
-    assert engine.push(tables, watermark=datetime(9999, 12, 31)).num_rows == 0
+    assert engine.push(tables, watermark=datetime(2262, 4, 11)).num_rows == 0
     assert engine.metrics.late == 2
     comes_back(engine)
 
 
 def test_times_at_the_ends_come_back():
-    """A time that is as far away as "no time seen yet" is none, as those beyond it are."""
-    times = [-(2**62), -(2**62) + 1, 2**62 - 1, 2**62]
+    """The least int64 stands for no time; all others are times."""
+    times = [-(2**63), -(2**63) + 1, 2**62, 2**63 - 1]
     table = pa.table({"t": times, "k": [1, 1, 1, 1]})
     engine = wr.Engine(Query(streams=[Stream(n, "t", None) for n in "ab"], on="k", memory=10))
     engine.push({"a": table, "b": table})
-    assert engine.metrics.ignored == 4
+    assert engine.metrics.ignored == 2
     comes_back(engine)
 
 
@@ -272,6 +291,121 @@ def test_columns_that_cannot_be_are_refused(name, wrong):
     with pytest.raises(errors.SnapshotError, match=r"is whole, but .* no engine .* forged") as error:
         wr.Engine.restore(resealed(data, name, WRONG[wrong]))
     assert "altered" not in str(error.value)  # its checksum fits
+
+
+def pushed(policy, **options):
+    options = {"memory": 50, **options}
+    engine = wr.Engine(pair_query("k", "t", "1 hour", policy=policy, **options), recall=False)
+    engine.push(batch(0, 100, keys=20))
+    return engine
+
+
+def first(value):
+    """Another first number."""
+    return lambda column: np.concatenate([np.array([value], column.dtype), column[1:]])
+
+
+# By policy and column, what kernels would have followed out of their memory, or what no kernel can have left.
+IMPOSSIBLE = [
+    ("fifo", "1.seq", lambda seq: seq - 1),  # the other stream's: residents are found by sequence number
+    ("fifo", "tally", first(-1)),
+    ("fifo", "sample", first(1.0)),  # only an estimate of recall counts a sample
+    ("fifo", "head", lambda head: np.where(head == head.max(), head + 1, head)),
+    ("fifo", "lines", first(1)),
+    ("gdj", "d0.filed0", lambda filed: filed + 5.0),  # levels that never were: counted out above the last one
+    ("gdj", "d0.freq1", first(0.5)),
+    ("gdj", "0.score", lambda base: base - 1000.0),
+    ("gdj", "credit", lambda credit: -credit - 1),
+    ("prob", "d0.freq0", first(np.nan)),
+    ("prob", "d0.freq0", first(-1.0)),
+    (wr.policies.Prob(statistics=wr.statistics.Sketch(8, 2)), "sketch", first(np.inf)),
+    ("life-expected", "life", first(-1.0)),
+    ("life-expected", "leaf.turn", first(np.nan)),
+    ("age", "ages", first(0.3)),
+    ("auto", "trial.whole", first(1)),
+    ("auto", "trial.floats", first(0.5)),
+]
+
+
+@pytest.mark.parametrize(("policy", "name", "change"), IMPOSSIBLE)
+def test_states_that_no_engine_can_be_in_are_refused(policy, name, change):
+    data = pushed(policy).snapshot()
+    with pytest.raises(errors.SnapshotError):
+        wr.Engine.restore(resealed(data, name, change))
+
+
+@pytest.mark.parametrize("name", ["fork0-0.head", "trial.caps1", "0.code0", "head2"])
+def test_columns_that_nobody_reads_are_refused(name):
+    snap = snapshots.read(pushed("auto").snapshot())
+    parts = list(snap.parts)
+    columns = columns_of(snapshots.table_of(parts[2]))
+    assert name not in columns
+    parts[2] = snapshots.table_bytes(narrow.table_of({**columns, name: columns["head"]}))
+    with pytest.raises(errors.SnapshotError):
+        wr.Engine.restore(snapshots.write(snap.header, parts))
+
+
+HEADERS = [
+    {"arrived": [[100, 0, 1], [100, 0, 0]]},
+    {"arrived": [[100, 0, 0], ["100", 0, 0]]},
+    {"false": 1 << 40},
+    {"false": True},
+    {"count_only": 0},
+    {"count_only": True, "departures": True},
+    {"recall": None},
+    {"more": 1},
+    {"bound": False},
+]
+
+
+@pytest.mark.parametrize("change", HEADERS, ids=str)
+def test_headers_that_no_engine_writes_are_refused(change):
+    snap = snapshots.read(pushed("rand").snapshot())
+    with pytest.raises(errors.SnapshotError):
+        wr.Engine.restore(snapshots.write({**snap.header, **change}, list(snap.parts)))
+
+
+def test_an_estimate_of_recall_has_the_share_of_its_rows():
+    engine = wr.Engine(pair_query("k", "t", "1 hour", memory="100 kB", policy="fifo"))
+    engine.push(batch(0, 600))
+    snap = snapshots.read(engine.snapshot())
+    tracker = snap.header["tracker"]
+    assert tracker["share"] < 1.0
+    for change in ({"share": 0.3}, {"share": 1.0}, {"share": tracker["share"] / 2}, {"recent": [float("nan"), 0.0]},
+                   {"last": [0.0]}, {"given_up": True}, {"given_up": 0}):  # fmt: skip
+        with pytest.raises(errors.SnapshotError):
+            wr.Engine.restore(snapshots.write({**snap.header, "tracker": {**tracker, **change}}, list(snap.parts)))
+
+
+def test_headers_nested_too_deep_are_refused():
+    text = b"[" * 100_000
+    data = snapshots._HEAD.pack(snapshots.MAGIC, snapshots.VERSION, len(text)) + text + bytes(8)
+    with pytest.raises(errors.SnapshotError):
+        wr.Engine.restore(data + zlib.crc32(data).to_bytes(4, "little"))
+
+
+# --------------------------------------------------------------------------------- states at the edges
+
+
+def test_auto_in_too_few_bytes_for_trials_is_restored_when_memory_is_full():
+    engine = pushed("auto", memory="90 kB")
+    engine.push(batch(100, 500, keys=20))
+    assert engine.metrics.shed
+    assert wr.Engine.restore(engine.snapshot()).snapshot() == engine.snapshot()
+
+
+@pytest.mark.parametrize("policy", [p.name for p in wr.policies.ALL])
+def test_the_earliest_time_and_the_longest_window_of_rows_are_restored(policy):
+    early = {n: pa.table({"t": pa.array([-(2**62), -(2**62)], pa.int64()), "k": [1, 2]}) for n in "ab"}
+    streams = [Stream(n, "t", Window.time(5)) for n in "ab"]
+    engine = wr.Engine(Query(streams=streams, on="k", memory=2, policy=policy))
+    engine.push(early)
+    assert wr.Engine.restore(engine.snapshot()).snapshot() == engine.snapshot()
+    streams = [Stream(n, "t", Window.rows(2**62)) for n in "ab"]
+    engine = wr.Engine(Query(streams=streams, on="k", memory=60, policy=policy, order="arrival"))
+    for k in range(4):
+        engine.push({n: pa.table({"t": np.arange(50) + 50 * k, "k": np.arange(50) % 9}) for n in "ab"})
+    assert wr.Engine.restore(engine.snapshot()).snapshot() == engine.snapshot()
 
 
 def test_another_layout_is_refused():

@@ -7,14 +7,18 @@ they must not or stay when they must change, JSON that loses a field or breaks t
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit import spec_strategies as some
 
 from windrow import policies
+from windrow.engine.bind import bind
 from windrow.errors import DuplicateColumn, SpecError, UnknownPolicy
 from windrow.spec import Band, Duration, Equal, Filter, Memory, Query, Stream, Value, Window, pair_query
 from windrow.spec.joins import NamedJoin
@@ -345,3 +349,30 @@ def test_pair_query_knows_its_sides(what: str) -> None:
 def test_pair_query_takes_windows(size: int, closed: Any) -> None:
     window = Window.time(size, closed)
     assert pair_query("k", within=window).streams[1].window == window
+
+
+# ----------------------------------------------------------------------------------------- how many
+
+
+def chained(streams: int, column: Callable[[int], str]) -> Query:
+    names = [f"s{k}" for k in range(streams)]
+    on = [f"{one}.{column(k)} = {other}.{column(k)}" for k, (one, other) in enumerate(pairwise(names))]
+    return Query(streams=[Stream(name, "t", 10) for name in names], on=on)
+
+
+def test_more_streams_than_a_resident_can_name_are_refused():
+    assert len(chained(256, lambda k: f"c{k}").streams) == 256
+    with pytest.raises(SpecError, match="256 streams, got 257"):
+        chained(257, lambda k: f"c{k}")
+
+
+def test_more_pairs_of_columns_than_an_access_can_name_are_refused():
+    query = chained(46, lambda k: "k")
+    schema = pa.schema([("t", pa.int64()), ("k", pa.int64())])
+    with pytest.raises(SpecError, match=r"1,035 pairs of columns.* at most 1,024"):
+        bind(query, dict.fromkeys(query.names, schema))
+
+
+def test_text_nested_too_deep_is_refused():
+    with pytest.raises(SpecError, match="not JSON"):
+        Query.from_json("[" * 100_000)

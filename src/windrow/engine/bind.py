@@ -132,6 +132,11 @@ def _predicates(dirs: list[Directory], nums: Numbers) -> np.ndarray:
             line = np.zeros(at.PRED_SIZE, np.int64)
             line[[at.P_LEFT, at.P_RIGHT, at.P_LEFT_COL]] = left, right, d
             lines.append(line)
+    if len(lines) + len(nums.preds) > at.INDEX_STRIDE:
+        raise SpecError(
+            f"the query compares {len(lines) + len(nums.preds):,} pairs of columns, with every two streams of a common "
+            f"key, and one query compares at most {at.INDEX_STRIDE:,}: join fewer streams, or use several queries"
+        )
     return np.array([*lines, *nums.preds], np.int64).reshape(-1, at.PRED_SIZE)
 
 

@@ -199,7 +199,8 @@ class Engine:
 
     def bound(self) -> tuple[Binding, Shard]:
         """The bound query and its shard; there are none before the first push, unless schemas were given."""
-        assert self._binding is not None and self._shard is not None
+        if self._binding is None or self._shard is None:
+            raise WindrowError("the engine has no state yet: push rows of every stream, or give it schemas")
         return self._binding, self._shard
 
     def _run(self, binding: Binding, shard: Shard, packed: Packed, payloads: list[pa.Table], mark: int) -> Any:
@@ -479,8 +480,9 @@ class Engine:
         engine._oracle, engine._binding, engine._shard = {}, None, None
         engine._interrupted = False
         with saved.read_strictly():
-            engine.query, engine.count_only, engine._tracks = old, bool(header["count_only"]), bool(header["recall"])
-            engine._keeps_departures, engine._own_clock = bool(header["departures"]), bool(header["own_clock"])
+            saved.check_header(header, len(snap.parts))
+            engine.query, engine.count_only, engine._tracks = old, header["count_only"], header["recall"]
+            engine._keeps_departures, engine._own_clock = header["departures"], header["own_clock"]
             if header["bound"]:
                 engine._fill(header, list(snap.parts))
         if query is not None and (query.memory, query.streams) != (old.memory, old.streams):

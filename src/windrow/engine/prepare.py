@@ -113,8 +113,8 @@ def rows_of(binding: Binding, stream: int, table: pa.Table, watermark: int, firs
     else:
         codes, numbers = _words_by_join(binding, stream, table)
         keep &= numbers[0] != 0
-    costs, worth = _costs(binding, stream, table), gains(binding, stream, table)
-    return Rows(table, time, keep, counted, codes, numbers, costs, worth, timed)
+    charges, worth = costs(binding, stream, table), gains(binding, stream, table)
+    return Rows(table, time, keep, counted, codes, numbers, charges, worth, timed)
 
 
 def _codes(binding: Binding, stream: int, table: pa.Table) -> tuple[list[np.ndarray], np.ndarray]:
@@ -190,7 +190,7 @@ def fixed_cost(binding: Binding) -> int:
     return binding.plan.row_bytes() + 8
 
 
-def _costs(binding: Binding, stream: int, table: pa.Table) -> np.ndarray:
+def costs(binding: Binding, stream: int, table: pa.Table) -> np.ndarray:
     """Bytes each row is charged when it is kept."""
     fixed = fixed_cost(binding)
     columns = binding.payload[stream]

@@ -16,7 +16,7 @@ snapshots.
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -25,8 +25,10 @@ import pyarrow as pa
 from windrow.engine import emit
 from windrow.engine.bind import Binding
 from windrow.engine.engine import Engine
+from windrow.engine.held import Held, opened
 from windrow.engine.metrics import Metrics
 from windrow.engine.prepare import Packed, Rows
+from windrow.engine.saved import counts, read_strictly
 from windrow.errors import SnapshotError, SpecError
 from windrow.kernels import layout as at
 from windrow.kernels import queue as kernel
@@ -66,16 +68,6 @@ class QueueMetrics:
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain data."""
         return {**asdict(self), "engine": self.engine.to_dict()}
-
-
-@dataclass
-class _Held:
-    """Rows that wait, or were served and not yet handed over: records, what became of each, and their columns."""
-
-    records: np.ndarray
-    state: np.ndarray
-    tables: list[pa.Table] = field(default_factory=list)
-    handed: int = 0  # rows before it are dealt with
 
 
 class Queue:
@@ -132,7 +124,8 @@ class Queue:
         self._q = np.zeros(kernel.Q_SIZE, np.int64)
         self._f = np.zeros(kernel.F_SIZE, np.float64)
         self._q[kernel.NOW] = self._q[kernel.LAST] = at.LOW
-        self._held: _Held | None = None
+        self._line = np.zeros(0, np.int64)
+        self._held: Held | None = None
 
     # -- rows in, matches out --------------------------------------------------------------------------------------
 
@@ -172,11 +165,11 @@ class Queue:
         self._tidy(self._held)
         return self._together(found)
 
-    def _begun(self, binding: Binding) -> _Held:
+    def _begun(self, binding: Binding) -> Held:
         """What is held; the first push begins it."""
         if self._held is None:
             words = np.zeros(0, np.int64)
-            self._held = _Held(words, words.copy(), [empty_table(binding.schemas[n]) for n in binding.query.names])
+            self._held = Held(words, words.copy(), [empty_table(binding.schemas[n]) for n in binding.query.names])
         if self.service is not None:
             unit = duration_in_units(self.per.amount, self.per.unit, binding.domain, "per")
             self._f[kernel.SERVICE] = self.service / float(unit)
@@ -195,9 +188,9 @@ class Queue:
             self._arrived[name] += table.num_rows
         return [self.engine.push(lost)] if lost else []
 
-    def _take(self, held: _Held, rows: list[Rows], packed: Packed) -> None:
+    def _take(self, held: Held, rows: list[Rows], packed: Packed) -> None:
         """Add the records of arriving rows behind those that are held."""
-        new = np.empty(len(packed.order) * packed.words, np.int64)
+        new = np.zeros(len(packed.order) * packed.words, np.int64)
         pack(new, packed.order, packed.tick, packed.head, packed.gain, packed.codes, packed.numbers)
         tick = new[at.R_TICK :: packed.words]
         if len(tick):
@@ -215,7 +208,7 @@ class Queue:
         both = zip(held.tables, rows, strict=True)
         held.tables = [pa.concat_tables([mine, r.table]).combine_chunks() for mine, r in both]
 
-    def _waiting(self, binding: Binding, held: _Held) -> kernel.Waiting:
+    def _waiting(self, binding: Binding, held: Held) -> kernel.Waiting:
         """What the kernels work on: limits, key numbers, and how many rows wait under each."""
         plan = binding.plan
         names = (kernel.CAPACITY, kernel.THRESHOLD, kernel.REFRESH, kernel.FORM, kernel.Q_SEED)
@@ -240,12 +233,13 @@ class Queue:
             some = waits & (ids[:, link] >= 0)
             np.add.at(counts, (ids[some, link], stream[some]), 1)
         now = np.flatnonzero(held.state == kernel.WAITING)
-        self._line = np.empty(2 * (min(self.capacity, len(lines)) + 1), np.int64)  # never more than this wait
+        # twice as long as the queue, so that it seldom has to be moved; but no row is put into it twice
+        self._line = np.zeros(min(2 * (self.capacity + 1), len(held.state) + 1), np.int64)
         self._line[: len(now)] = now
         self._q[[kernel.FRONT, kernel.BACK]] = 0, len(now)
         return kernel.Waiting(held.records, held.state, ids, counts, self._line, self._q, self._f, self._shed)
 
-    def _hand(self, held: _Held, whole_instants: bool = False) -> pa.Table | None:
+    def _hand(self, held: Held, whole_instants: bool = False) -> pa.Table | None:
         """Give the engine what was served; of an instant of which a row still waits nothing, if so told."""
         binding, shard = self.engine.bound()
         words = binding.plan.record_words()
@@ -267,7 +261,7 @@ class Queue:
         shard.words[at.LEARNED_AHEAD] = self.form == "integrated"
         return self.engine.push(batch)
 
-    def _tidy(self, held: _Held) -> None:
+    def _tidy(self, held: Held) -> None:
         """Keep only what still waits or is to be handed over."""
         binding, _ = self.engine.bound()
         words = binding.plan.record_words()
@@ -318,15 +312,13 @@ class Queue:
             ],
             "arrived": self._arrived,
             "shed": self._shed.tolist(),
-            "numbers": self._q.tolist(),
+            "numbers": self._q[list(_NUMBERS)].tolist(),
             "credit": float(self._f[kernel.CREDIT]),
             "held": self._held is not None,
         }
         parts: list[Any] = [self.engine.snapshot()]
         if self._held is not None:
-            state = pa.table({"state": self._held.state})
-            records = pa.table({"records": self._held.records})
-            parts += [snapshots.table_bytes(table) for table in (records, state, *self._held.tables)]
+            parts += [snapshots.table_bytes(table) for table in self._held.saved(self._words)]
         return snapshots.write(header, parts)
 
     @classmethod
@@ -335,20 +327,59 @@ class Queue:
         snap = snapshots.read(data)
         if "queue" not in snap.header:
             raise SnapshotError("the snapshot is of an engine without a queue: use Engine.restore")
-        engine = Engine.restore(snap.parts[0].to_pybytes())
-        service, capacity, form, per, threshold, refresh = snap.header["queue"]
-        queue = cls(
-            engine, service=service, capacity=capacity, form=form, per=per, threshold=threshold, refresh=refresh
-        )
-        queue._arrived = {name: int(snap.header["arrived"][name]) for name in engine.query.names}
-        queue._shed[:] = snap.header["shed"]
-        queue._q[:] = snap.header["numbers"]
-        queue._f[kernel.CREDIT] = snap.header["credit"]
-        if snap.header["held"]:
-            records, state, *rows = (snapshots.table_of(part) for part in snap.parts[1:])
-            queue._held = _Held(records["records"].to_numpy().copy(), state["state"].to_numpy().copy(), rows)
-            _check_held(engine, queue._held)
+        with read_strictly():
+            engine = Engine.restore(snap.parts[0].to_pybytes())
+            service, capacity, form, per, threshold, refresh = snap.header["queue"]
+            queue = cls(
+                engine, service=service, capacity=capacity, form=form, per=per, threshold=threshold, refresh=refresh
+            )
+            queue._fill(snap)
         return queue
+
+    def _fill(self, snap: snapshots.Snapshot) -> None:
+        """Take over what a snapshot holds beside the engine."""
+        header, names = snap.header, self.engine.query.names
+        numbers = (header["held"], header["credit"], *header["numbers"])
+        if [type(n) for n in numbers] != [bool, float, *[int] * len(_NUMBERS)]:
+            raise ValueError("its queue has numbers that are none")
+        if header["held"]:
+            binding = self.engine.bound()[0]
+            self._held = opened(binding, [snapshots.table_of(part) for part in snap.parts[1:]])
+            self._begun(binding)
+        self._arrived = dict(zip(names, counts([header["arrived"][n] for n in names]).tolist(), strict=True))
+        self._shed[:] = counts(header["shed"])
+        self._q[list(_NUMBERS)] = header["numbers"]
+        self._f[kernel.CREDIT] = header["credit"]
+        if self._held is not None:
+            self._q[kernel.NEXT] = len(self._held.state)
+            self._q[kernel.UNHANDED] = np.count_nonzero(self._held.state == kernel.SERVED)
+        whole = header.keys() == _FIELDS and header["arrived"].keys() == set(names)
+        if not whole or header["held"] != (len(snap.parts) > 1) or not self._adds_up():
+            raise ValueError("its queue does not add up")
+
+    def _adds_up(self) -> bool:
+        """Whether every row is somewhere, once, and clocks and numbers are those of the rows that are held."""
+        now, last, peak, cuts = self._q[list(_NUMBERS)].tolist()
+        fine = at.LOW <= last <= now < at.HIGH and 0 <= peak <= self.capacity and cuts >= 0
+        fine &= 0.0 <= self._f[kernel.CREDIT] < 1.0  # what is left of it when nobody waits is lost
+        found = self.metrics
+        for name in self.engine.query.names:
+            here = found.waiting[name] + found.shed_in_queue[name]
+            fine &= found.arrived[name] == here + found.engine.streams[name].arrived
+        if self._held is not None:
+            waiting = np.count_nonzero(self._held.state == kernel.WAITING)
+            fine &= waiting <= min(self.threshold, peak)
+            fine &= self._held.in_order(self._words, now, sum(self._arrived.values()))
+        return bool(fine)
+
+    @property
+    def _words(self) -> int:
+        """Words of a row's record."""
+        return self.engine.bound()[0].plan.record_words()
+
+
+_NUMBERS = (kernel.NOW, kernel.LAST, kernel.PEAK, kernel.CUTS)
+_FIELDS = {"queue", "arrived", "shed", "numbers", "credit", "held"}
 
 
 def _written(service: float | None) -> float | str | None:
@@ -376,20 +407,3 @@ def _check_query(engine: Any) -> None:
             )
     if query.order == "arrival":
         raise SpecError("a queue takes rows in order of event time: use order='time'")
-
-
-def _check_held(engine: Engine, held: _Held) -> None:
-    """Refuse records that point outside what a snapshot holds."""
-    binding, _ = engine.bound()
-    words = binding.plan.record_words()
-    fine = len(held.records) == words * len(held.state) and len(held.tables) == binding.plan.streams
-    if fine:
-        lines = held.records.reshape(-1, words)
-        for s, name in enumerate(binding.query.names):
-            rows = np.sort(lines[lines[:, at.R_STREAM] == s, at.R_ROW])
-            fine &= held.tables[s].schema.equals(binding.schemas[name])
-            fine &= np.array_equal(rows, np.arange(held.tables[s].num_rows))
-        fine &= sum(table.num_rows for table in held.tables) == len(held.state)
-        fine &= bool(np.isin(held.state, (kernel.WAITING, kernel.SERVED)).all())
-    if not fine:
-        raise SnapshotError.impossible("the rows of its queue do not add up")

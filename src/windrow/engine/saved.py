@@ -17,7 +17,8 @@ import numpy as np
 import pyarrow as pa
 
 from windrow.engine.bind import Binding, bind
-from windrow.engine.prepare import PAYLOAD_CHARGE, codes_in, fixed_cost, gains, number_bits
+from windrow.engine.filters import passes
+from windrow.engine.prepare import LARGEST_COST, PAYLOAD_CHARGE, codes_in, costs, fixed_cost, gains, number_bits
 from windrow.errors import SnapshotError, WindrowError
 from windrow.kernels import layout as at
 from windrow.kernels.compact import read_slots
@@ -25,15 +26,15 @@ from windrow.quality.tracker import Tracker, exact_plan
 from windrow.spec import Query
 from windrow.state import snapshot as snapshots
 from windrow.state.coding import times
-from windrow.state.columns import empty_table
+from windrow.state.columns import both, empty_table
 from windrow.state.compact import RISING, layout_digest
 from windrow.state.compact import saved as saved_shard
-from windrow.state.narrow import columns_of, table_of
+from windrow.state.narrow import Columns, columns_of, table_of
 from windrow.state.payload import Payload, taken
 from windrow.state.rebuilt import restored
 from windrow.state.shard import Shard
+from windrow.state.sizes import depends_on_batch
 
-CODEC = "lz4"
 PIECE_ROWS = 1 << 20  # rows of payload in one record batch
 
 
@@ -61,14 +62,14 @@ def parts(binding: Binding, shard: Shard, payloads: Sequence[Payload], tracker: 
     for s in streams:
         if _keeps(binding, s):
             rows = read_slots(shard.words, shards.slots[s], np.array([at.ROW]))[0]
-            found.append(snapshots.table_bytes(_live(payloads[s], rows), CODEC))
+            found.append(snapshots.table_bytes(_live(payloads[s], rows)))
     if tracker is not None:
         found.append(_packed(saved_shard(tracker.shard, [frozenset[str]()] * binding.plan.streams).columns))
     return found
 
 
 def _packed(columns: dict[str, np.ndarray]) -> pa.Buffer:
-    return snapshots.table_bytes(table_of(columns, RISING), CODEC)
+    return snapshots.table_bytes(table_of(columns, RISING))
 
 
 def _keeps(binding: Binding, stream: int) -> bool:
@@ -135,6 +136,7 @@ def read_strictly() -> Iterator[None]:
         IndexError,
         OverflowError,
         OSError,
+        RecursionError,
         WindrowError,
         pa.ArrowException,
     ) as error:
@@ -149,58 +151,145 @@ def check_layout(header: dict[str, Any]) -> None:
         )
 
 
+def check_header(header: dict[str, Any], parts: int) -> None:
+    """Refuse a header that has other fields than an engine writes, or fields of other kinds."""
+    bound = {"arrived", "false"} if header["bound"] else set()
+    if not {*_FIELDS, *bound} <= header.keys() <= {*_FIELDS, *bound, *(["tracker"] if bound else ())}:
+        raise ValueError("its header has other fields")
+    switches = [header[name] for name in ("count_only", "recall", "departures", "own_clock", "bound")]
+    if any(type(switch) is not bool for switch in switches) or (header["count_only"] and header["departures"]):
+        raise ValueError("its header has switches that cannot be")
+    if parts and not header["bound"]:
+        raise ValueError("it has parts, and an engine that was never pushed has none")
+
+
+_FIELDS = ("layout", "query", "count_only", "recall", "departures", "own_clock", "bound")
+
+
 def opened(query: Query, header: dict[str, Any], buffers: list[pa.Buffer]) -> State:
     """The state that the parts of a snapshot hold."""
     schemas = {name: pa.ipc.read_schema(buffers.pop(0)) for name in query.names}
     columns = columns_of(snapshots.table_of(buffers.pop(0)))
-    count_only = bool(header["count_only"])
-    binding = replace(bind(query, schemas, bool(header["own_clock"])), keeps_payload=not count_only)
+    count_only = header["count_only"]
+    binding = replace(bind(query, schemas, header["own_clock"]), keeps_payload=not count_only)
     binding = binding.with_whole_rows() if header["departures"] else binding
     binding = binding.with_oracle(len(columns.get("oracle.code", ())))
     plan = binding.plan
-    tables = [_payload(binding, s, buffers) for s in range(plan.streams)]
-    known = [_recoded(binding, s, tables[s]) for s in range(plan.streams)]
+    sizes = [len(columns[f"{s}.seq"]) for s in range(plan.streams)]
+    tables = [_payload(binding, s, buffers, sizes[s]) for s in range(plan.streams)]
+    _check_costs(binding, columns, tables)
+    known = [_recoded(binding, s, tables[s], columns) for s in range(plan.streams)]
     shard = restored(plan, not count_only, columns, known)
     payloads, first = [Payload(s, binding.payload_schema(s)) for s in range(plan.streams)], 0
-    for s, rows in enumerate(shard.stream_counter(at.ROWS).tolist()):
+    for s, rows in enumerate(sizes):
         if binding.keeps_payload:
-            if _keeps(binding, s) and tables[s].num_rows != rows:
-                raise SnapshotError.impossible(f"it has {tables[s].num_rows} rows of payload for {rows}")
             payloads[s].hold(tables[s], first, rows)
         first += rows
-    arrived = np.array(header["arrived"], np.int64).reshape(plan.streams, 3)
-    tracker = None
-    if "tracker" in header:
-        columns = columns_of(snapshots.table_of(buffers.pop(0)))
-        exact = restored(exact_plan(plan, binding.recall_bytes), False, columns, [{}] * plan.streams)
-        tracker = Tracker(plan, binding.recall_bytes, exact)
-        tracker.resume(header["tracker"])
-    false = np.array(header["false"], np.int64).reshape(len(binding.results))
-    return State(binding, shard, payloads, tracker, arrived, false)
+    arrived = counts(header["arrived"]).reshape(plan.streams, 3)
+    false = counts(header["false"] if query.named else [header["false"]])
+    state = State(binding, shard, payloads, _tracker(binding, header, buffers), arrived, false)
+    _check_counters(state)
+    if buffers:
+        raise ValueError("it has more parts than an engine writes")
+    return state
 
 
-def _payload(binding: Binding, stream: int, buffers: list[pa.Buffer]) -> pa.Table:
+def _tracker(binding: Binding, header: dict[str, Any], buffers: list[pa.Buffer]) -> Tracker | None:
+    """The estimate of recall, if there is one."""
+    if "tracker" not in header:
+        return None
+    if not header["recall"] or binding.query.memory is None or binding.query.on_full != "shed":
+        raise ValueError("it has an estimate of recall that nobody asked for")
+    columns, streams = columns_of(snapshots.table_of(buffers.pop(0))), binding.plan.streams
+    exact = restored(exact_plan(binding.plan, binding.recall_bytes), False, columns, [{}] * streams)
+    tracker = Tracker(binding.plan, binding.recall_bytes, exact)
+    tracker.resume(header["tracker"])
+    return tracker
+
+
+def counts(found: Any) -> np.ndarray:
+    """Counters of a header, a list or a list of lists: whole numbers that are not negative."""
+    counters = np.array(found, object)
+    if any(type(count) is not int or not 0 <= count < at.HIGH for count in counters.flat):
+        raise ValueError("it has counters that are none")
+    return counters.astype(np.int64)
+
+
+def _check_counters(state: State) -> None:
+    """Every row that arrived is somewhere, once; and a shard has taken those that are neither late nor ignored."""
+    shard, (arrived, late, ignored) = state.shard, state.arrived.T
+    lines = {word: shard.stream_counter(word) for word in (at.ROWS, at.EXPIRED, at.SHED, at.RANK)}
+    taken = lines[at.ROWS] + lines[at.EXPIRED] + lines[at.SHED]
+    if not np.array_equal(arrived, late + ignored + taken) or taken.sum() != shard.words[at.SEQ]:
+        raise ValueError("its counters do not add up")
+    if (lines[at.RANK] < taken).any() or (lines[at.RANK] > arrived - late).any():  # ignored rows may have had a time
+        raise ValueError("its counters do not add up")
+    if state.false.shape != (len(state.binding.results),) or (state.false > shard.matched_by_join).any():
+        raise ValueError("it has more false matches than matches")
+    if shard.words[at.SAMPLE_SHARE] != 0:
+        raise ValueError("its rows are a sample, as only an estimate of recall has them")
+
+
+def _check_costs(binding: Binding, columns: Columns, tables: list[pa.Table]) -> None:
+    """Residents are charged for what they hold."""
+    for s, table in enumerate(tables):
+        cost, expected = columns[f"{s}.cost"], costs(binding, s, table)
+        if not _keeps(binding, s):
+            expected = np.full(len(cost), fixed_cost(binding))
+        if any(depends_on_batch(type_) for type_ in table.schema.types):
+            fine = len(cost) == len(expected) and bool((cost >= fixed_cost(binding)).all())
+        else:
+            largest = expected > LARGEST_COST // 2  # cut there, maybe under another policy
+            fine = len(cost) == len(expected) and bool(((cost == expected) | largest).all())
+        if not fine:
+            raise ValueError(f"the rows of {binding.query.names[s]!r} cost something else")
+
+
+def _payload(binding: Binding, stream: int, buffers: list[pa.Buffer], rows: int) -> pa.Table:
     schema = binding.payload_schema(stream)
     if not _keeps(binding, stream):
         return empty_table(schema)
     table = snapshots.table_of(buffers.pop(0))
     if not table.schema.equals(schema):
-        raise SnapshotError.impossible(f"the payload of {binding.query.names[stream]!r} has other columns")
+        raise ValueError(f"the payload of {binding.query.names[stream]!r} has other columns")
+    if table.num_rows != rows:
+        raise ValueError(f"it has {table.num_rows} rows of payload for {rows}")
     return table
 
 
-def _recoded(binding: Binding, stream: int, table: pa.Table) -> dict[str, np.ndarray]:
-    """The columns of residents that are computed from their payload."""
-    found, spec = {}, binding.query.streams[stream]
+def _recoded(binding: Binding, stream: int, table: pa.Table, columns: Columns) -> dict[str, np.ndarray]:
+    """The columns of residents that are computed from their payload; rows that no engine keeps are refused."""
+    found, spec, numbers = {}, binding.query.streams[stream], binding.numbers[stream]
     for name in _recodable(binding, stream):
-        if name == "time":
-            found[name] = times(table[spec.time], binding.domain, f"{spec.name}.{spec.time}")[0]
-        elif name == "gain":
-            found[name] = gains(binding, stream, table)
+        join: int | None = 0
+        if name == "gain":
+            found[name], valid = gains(binding, stream, table), None
+        elif name == "time":
+            found[name], valid = times(table[spec.time], binding.domain, f"{spec.name}.{spec.time}")
+            join = None
         elif name.startswith("code"):
-            d = binding.plan.classes[stream, int(name.removeprefix("code"))]
-            found[name] = codes_in(binding, stream, int(d), table)[0]
+            d = int(binding.plan.classes[stream, int(name.removeprefix("code"))])
+            found[name], valid = codes_in(binding, stream, d, table)
+            join = binding.plan.join_of_directory(d)
         else:
-            number = binding.numbers[stream][int(name.removeprefix("number"))]
-            found[name] = number_bits(binding, stream, number, table)[0]
+            number = numbers[int(name.removeprefix("number"))]
+            found[name], valid = number_bits(binding, stream, number, table)
+            join = number.join
+            if number.refuses_nan:
+                valid = both(valid, ~np.isnan(found[name].view(np.float64)))
+        if valid is not None and not valid.all():
+            _check_absent(binding, stream, valid, columns, join)
+    for condition in spec.where:
+        if _keeps(binding, stream) and condition.column in binding.payload[stream]:
+            if not passes(condition, table[condition.column], spec.name).all():
+                raise ValueError(f"it has rows of {spec.name!r} that its filter leaves out")
     return found
+
+
+def _check_absent(binding: Binding, stream: int, valid: np.ndarray, columns: Columns, join: int | None) -> None:
+    """Residents have a time and, in the joins that they can match in, all keys and numbers."""
+    if join is not None and binding.plan.joins is not None:
+        bits = columns[f"{stream}.number0"]
+        if len(bits) == len(valid) and not (bits[~valid] >> join & 1).any():
+            return
+    raise ValueError(f"it has rows of {binding.query.names[stream]!r} without a key, a number or a time")

@@ -171,7 +171,20 @@ class Tracker:
         }
 
     def resume(self, state: dict[str, object]) -> None:
-        """Take over what a snapshot keeps beside the shard."""
-        self.share, self.given_up = float(state["share"]), bool(state["given_up"])  # type: ignore[arg-type]
-        self.missed = float(state["missed"])  # type: ignore[arg-type]
-        self.recent, self._last = np.array(state["recent"], np.float64), np.array(state["last"], np.float64)
+        """Take over what a snapshot keeps beside the shard; raises ValueError if it cannot be that."""
+        share, given_up, missed, *sums = (state[name] for name in ("share", "given_up", "missed", "recent", "last"))
+        pairs = [np.array(pair, np.float64) for pair in sums]
+        if type(share) is not float or type(missed) is not float or type(given_up) is not bool or len(state) != 5:
+            raise ValueError("the estimate of recall is not what it says")
+        if any(pair.shape != (2,) or not np.isfinite(pair).all() for pair in pairs):
+            raise ValueError("the estimate of recall has sums that are no numbers")
+        stored = self.shard.floats[at.SAMPLE_SHARE]
+        whole = given_up or share == 1.0  # nothing is sampled, or nothing is stored any more
+        if not (0.0 < share <= 1.0 and np.frexp(share)[0] == 0.5 and stored == (0.0 if whole else share)):
+            raise ValueError("the estimate of recall has another share than its rows")
+        if given_up and (self._rows or self.shard.matched or self._groups.any()):
+            raise ValueError("the estimate of recall was given up and has rows")
+        if not 0.0 <= missed < at.HIGH or (missed and share == 1.0):
+            raise ValueError("the estimate of recall has missed what cannot be")
+        self.share, self.given_up, self.missed = share, given_up, missed
+        self.recent, self._last = pairs

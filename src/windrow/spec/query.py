@@ -21,6 +21,7 @@ from windrow.spec.output import Output, Selection, Value, parse_select
 from windrow.spec.predicates import Predicate
 from windrow.spec.stream import Stream
 
+MOST_STREAMS = 256  # a resident's record has a byte for its stream
 ProbeOrder = tuple[tuple[str, tuple[str, ...]], ...]
 
 
@@ -204,6 +205,8 @@ def _streams(streams: object) -> tuple[Stream, ...]:
             raise SpecError(f"streams must be a list of Stream, got {part!r} in it")
     if len(parts) < 2:
         raise SpecError(f"a join needs at least two streams, got {len(parts)}")
+    if len(parts) > MOST_STREAMS:
+        raise SpecError(f"one query joins at most {MOST_STREAMS} streams, got {len(parts)}: use several queries")
     names = [part.name for part in parts]
     if twice := [name for name in names if names.count(name) > 1]:
         raise SpecError(f"two streams are called {twice[0]!r}: give every stream a name of its own")

@@ -399,7 +399,13 @@ class Chooser:
             raise ValueError("trial")
         if not (min(self.looked, self.weighed) >= 0 and max(self.looked, self.weighed, arrivals) <= self._arrivals):
             raise ValueError("trial")
-        if forks and self.window == 0:
+        if forks and (self.window == 0 or not (self.share == 1.0 or self.shard.plan.common_key)):
+            raise ValueError("trial")
+        if not (0 <= self.end < at.HIGH and self._arrivals < self.next <= at.HIGH):
+            raise ValueError("trial")
+        if self.since != (0, 0) and not (arrivals > 0 and at.LOW <= clock <= self.shard.words[at.CLOCK]):
+            raise ValueError("trial")
+        if CHOICES[self.choice].word != self.shard.words[at.CHOICE] or (self.share < 1.0 < SAMPLES * self.share):
             raise ValueError("trial")
         return int(forks)
 

@@ -25,7 +25,7 @@ from windrow.state.shard import Shard
 RISING = frozenset({"time", "seq", "rank", "idle"})
 
 # Of the head and of a stream's line everything that changes is state, but for what is computed again.
-_HEAD_AGAIN = {at.CURSOR, at.FREE, at.FREE_COUNT, at.TOP, at.MARKED}
+_HEAD_AGAIN = {at.CURSOR, at.FREE, at.FREE_COUNT, at.TOP, at.MARKED, at.GONE, at.GONE_COUNT}
 _LINE_AGAIN = {at.ROWS, at.BYTES, at.OLDEST, at.NEWEST, at.HINT}
 HEAD = [w for w in range(at.RULE) if w not in _HEAD_AGAIN] + [at.SAMPLE_SHARE, at.SAMPLE_WEIGHT]
 LINE = [w for w in range(at.REACH) if w not in _LINE_AGAIN]

@@ -1,12 +1,15 @@
 """Narrow columns: arrays of 64-bit numbers in as few bytes as hold them, and back, exactly.
 
 Integers are written as their distance from the least one, in the narrowest unsigned type that holds the largest
-distance; a column that rises is written as its steps. A column of equal numbers takes no bytes at all. Floats that are
-whole numbers are written as integers. All columns of a shard go into one Arrow table, a row each:
+distance; a column that rises is written as its steps. Floats that are whole numbers are written as integers. All
+columns of a shard go into one Arrow table, a row each:
 
     name      form   rows   first        least   data
     0.time    s1     3      1700000000   5       00 07        -> 1700000000, 1700000005, 1700000017
-    0.cost    i0     3      0            136                  -> 136, 136, 136
+    0.cost    i1     3      0            136     00 00 00     -> 136, 136, 136
+
+A number takes a byte at least, even where all are equal (the table is packed afterwards): so no column is longer than
+the bytes at hand can account for.
 """
 
 from collections.abc import Mapping
@@ -26,8 +29,8 @@ SCHEMA = pa.schema(
         ("data", pa.large_binary()),
     ]
 )
-LARGEST = 2**40  # rows of a column: more is nonsense, and would only be found when memory is gone
-_WIDTHS = {0: np.uint8, 1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
+_WIDTHS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
+_FORMS = {"f8", *(f"{kind}{width}" for kind in "iwsv" for width in _WIDTHS)}
 
 Columns = Mapping[str, np.ndarray]
 Line = tuple[str, str, int, int, int, bytes]
@@ -44,11 +47,15 @@ def columns_of(table: pa.Table) -> dict[str, np.ndarray]:
     """The columns of a table that `table_of` made, writable; int64, or float64 where they were."""
     if not table.schema.equals(SCHEMA):
         raise SnapshotError.impossible("its columns are not columns of a shard")
+    if any(column.null_count for column in table.columns):
+        raise SnapshotError.impossible("something is missing in its columns")
     parts = [column.to_pylist() for column in table.columns[:-1]]
     data = table["data"].combine_chunks()
     found = {}
     for k, (name, form, rows, first, least) in enumerate(zip(*parts, strict=True)):
         found[name] = _column(name, form, rows, first, least, data[k].as_buffer())
+    if len(found) < table.num_rows:
+        raise SnapshotError.impossible("it has a column twice")
     return found
 
 
@@ -76,29 +83,25 @@ def _integers(column: np.ndarray, rises: bool, form: str) -> tuple[str, int, int
     if rises and rows > 1:
         first, column, form = int(column[0]), np.diff(column), {"i": "s", "w": "v"}[form]
     if len(column) == 0:
-        return f"{form}0", rows, first, 0, b""
+        return f"{form}1", rows, first, 0, b""
     least, most = int(column.min()), int(column.max())
-    width = next(w for w in (0, 1, 2, 4, 8) if most - least < 1 << 8 * w)
-    if width == 0:
-        return f"{form}0", rows, first, least, b""
+    width = next(w for w in _WIDTHS if most - least < 1 << 8 * w)
     apart = column.view(np.uint64) - np.uint64(least % 2**64)
     return f"{form}{width}", rows, first, least, apart.astype(_WIDTHS[width]).tobytes()
 
 
 def _column(name: str, form: str, rows: int, first: int, least: int, data: pa.Buffer) -> np.ndarray:
     steps = form[:1] in ("s", "v")
-    width = int(form[1:]) if form[1:] in ("0", "1", "2", "4", "8") else -1
-    stored = max(rows - 1, 0) if steps else rows
-    if width < 0 or form[:1] not in "iwsvf" or not 0 <= rows < LARGEST or data.size != stored * width:
+    stored = rows - 1 if steps else rows  # steps have a first number
+    if form not in _FORMS or stored < 0 or data.size != stored * int(form[1:]):
         raise SnapshotError.impossible(f"its column {name!r} does not have the form it says")
     if form == "f8":
         return np.frombuffer(data, np.float64).copy()
-    raw = np.frombuffer(data, _WIDTHS[width]) if width else np.zeros(stored, np.uint8)
-    words = raw.astype(np.uint64)
+    words = np.frombuffer(data, _WIDTHS[int(form[1:])]).astype(np.uint64)
     if least:
         words += np.uint64(least % 2**64)
     if steps:
         words = np.concatenate([np.array([first % 2**64], np.uint64), words])
         np.cumsum(words, out=words)
     found = words.view(np.int64)
-    return found.astype(np.float64) if form[:1] in "wv" else found
+    return found.astype(np.float64) if form[:1] in ("w", "v") else found

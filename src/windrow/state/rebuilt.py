@@ -10,11 +10,11 @@ from dataclasses import replace
 import numpy as np
 
 from windrow.errors import SnapshotError
-from windrow.kernels import compact, credit, tuner
+from windrow.kernels import compact, credit
 from windrow.kernels import layout as at
 from windrow.kernels.compact import Residents
 from windrow.kernels.hashing import mix_words
-from windrow.state import block, room
+from windrow.state import block, possible, room
 from windrow.state.block import Capacity, view
 from windrow.state.chooser import CHOICES, STATE, Chooser
 from windrow.state.coding_numbers import ordered_codes
@@ -24,44 +24,50 @@ from windrow.state.narrow import Columns
 from windrow.state.plan import Plan
 from windrow.state.shard import Shard
 
-_NOTHING = np.zeros(0)
+_NOTHING, _ZERO = np.zeros(0), np.zeros(1)
 _TRIAL = tuple(zip(("whole", "floats"), STATE, (np.int64, np.float64), strict=True))
 
 
-def restored(plan: Plan, emit: bool, columns: Columns, known: Sequence[Mapping[str, np.ndarray]]) -> Shard:
+def restored(
+    plan: Plan, emit: bool, columns: Columns, known: Sequence[Mapping[str, np.ndarray]], fork: bool = False
+) -> Shard:
     """A shard of a plan from its columns and what the owner knows; raises SnapshotError where they do not fit."""
-    return _Building(plan, emit, columns, known).shard
+    return _Building(plan, emit, columns, known, fork).shard
 
 
 class _Building:
     """A shard while it is built from columns. Everything is checked before a kernel sees it."""
 
-    def __init__(self, plan: Plan, emit: bool, columns: Columns, known: Sequence[Mapping[str, np.ndarray]]) -> None:
+    def __init__(
+        self, plan: Plan, emit: bool, columns: Columns, known: Sequence[Mapping[str, np.ndarray]], fork: bool
+    ) -> None:
         self.plan, self.columns, self.known = plan, columns, known
+        self.read: set[str] = set()
         self.sizes = [len(self._get(f"{s}.seq")) for s in range(plan.streams)]
         self.first = [0, *np.cumsum(self.sizes).tolist()]
         keys = self._get("keys", plan.directories)
         _check(bool(((keys >= 0) & (keys <= self.first[-1])).all()), "keys")
         self.idle = self._idle()
-        oracle = len(columns.get("oracle.code", _NOTHING))
         capacity = self._capacity([int(n) + len(idle) for n, idle in zip(keys, self.idle, strict=True)])
-        words = block.start(plan, self._route(), emit, capacity, oracle)
+        oracle = self._oracle()
+        tables = self._tables(capacity, len(oracle))
+        words = block.start(plan, self._route(), emit, capacity, len(oracle))
         self.shard = Shard(plan, emit, words)
         self._fixed(words)
-        self._tables(words, capacity, oracle)
+        self._write_tables(words, tables, oracle)
         compact.clear_tables(words)
-        for s in range(plan.streams):
-            self._residents(words, s)
+        self._all_residents(words)
         self._keys(words)
         for ix, (stream, column) in enumerate(plan.indexed()):
             self._index(words, ix, stream, column)
         self._order(words)
         if self.shard.chooser is not None:
-            self._trial(self.shard.chooser)
+            self._trial(self.shard.chooser, fork)
+        _check(self.read == set(columns), min(set(columns) - self.read, default=""))
 
-    def _trial(self, chooser: Chooser) -> None:
+    def _trial(self, chooser: Chooser, fork: bool) -> None:
         """What the rule AUTO is trying; a fork has nothing of the kind."""
-        if "trial.whole" not in self.columns:
+        if fork:
             self.shard.chooser = None
             return
         try:
@@ -77,11 +83,12 @@ class _Building:
         rows, size = np.split(self._get(f"trial.caps{sample}", 2 * self.plan.pools), 2)
         plan = self.plan.for_sample(rows, size, share)
         found: list[Shard | None] = []
-        no_windows = [dict[str, np.ndarray]()] * self.plan.streams
+        nothing_known = [dict[str, np.ndarray]()] * self.plan.streams
         for k in range(len(CHOICES)):
             start = f"fork{sample}-{k}."
             mine = {n.removeprefix(start): column for n, column in self.columns.items() if n.startswith(start)}
-            found.append(restored(plan, False, mine, no_windows) if mine else None)
+            self.read.update(start + name for name in mine)
+            found.append(restored(plan, False, mine, nothing_known, fork=True) if mine else None)
         return found
 
     def _get(self, name: str, size: int | None = None, kind: type = np.int64) -> np.ndarray:
@@ -89,6 +96,7 @@ class _Building:
         column = self.columns.get(name)
         _check(column is not None and column.dtype == kind and size in (None, len(column)), name)
         assert column is not None
+        self.read.add(name)
         return column
 
     def _idle(self) -> list[np.ndarray]:
@@ -114,51 +122,56 @@ class _Building:
             streams = self.plan.members[k // n]
             _check(sorted([k % n, *line]) == sorted(streams) if k % n in streams else not line, "order")
             _check(order[k, : len(line)].tolist() == list(line), "order")
+        _check(self.plan.probe_order in (None, lines), "order")
         return route(replace(self.plan, probe_order=lines))
 
     def _fixed(self, words: np.ndarray) -> None:
         """Head and lines."""
         words[HEAD] = self._get("head", len(HEAD))
         block.write_growth(words)
-        lines = self._get("lines", self.plan.streams * len(LINE)).reshape(self.plan.streams, len(LINE))
-        view(words, at.STREAMS_AT, self.plan.streams, at.STREAM_SIZE)[:, LINE] = lines
-        _check(lines[:, LINE.index(at.LAST_TIME)].max() == words[at.CLOCK] and words[at.SEQ] >= 0, "head")
-        counters = [k for k, word in enumerate(LINE) if word in (at.EXPIRED, at.SHED, at.SAMPLED, at.RANK)]
-        _check(bool((lines[:, counters] >= 0).all()), "lines")
-        _check(0 <= words[at.INITIAL] < at.TRIALS and 0 <= words[at.TRIAL] < tuner.ROUNDS * tuner.ROUND, "head")
-        _check(0 <= words[at.CHOICE] < at.CHOICE_WORDS and 0 <= words[at.ARRIVALS] < at.HIGH, "head")
-        floats = words.view(np.float64)
-        _check(bool(floats[at.WEIGHT] > 0.0) and bool(np.isfinite(floats[at.WEIGHT])), "head")
-        _check(bool(0.0 <= floats[at.MIX] < np.inf) and bool(floats[at.MIX_UNTIL] > 0.0), "head")
+        lines = view(words, at.STREAMS_AT, self.plan.streams, at.STREAM_SIZE)
+        lines[:, LINE] = self._get("lines", self.plan.streams * len(LINE)).reshape(self.plan.streams, len(LINE))
+        _check(possible.head(words, self.plan), "head")
+        _check(possible.lines(words, lines), "lines")
 
-    def _tables(self, words: np.ndarray, capacity: Capacity, oracle: int) -> None:
+    def _tables(self, capacity: Capacity, oracle: int) -> dict[int, np.ndarray]:
+        """The tables whose size the query fixes, by word: looked at before anything of their size is made."""
+        found = {}
         for part in block.parts(self.plan, capacity, oracle):
             for name, word in TABLES.items():
                 if part.word == word and part.outer * part.inner:
-                    kind = np.int64 if name in INTEGERS else np.float64
-                    column = self._get(name, part.outer * part.inner, kind)
-                    if name in CHECKS:
-                        CHECKS[name](column.reshape(part.outer, part.inner))
-                    if name == "hists":
-                        column = self._histograms(words, column.reshape(part.outer, part.inner))
-                    view(words, word, part.outer, part.inner)[:] = column.view(np.int64).reshape(part.outer, -1)
-        if oracle:
-            self._oracle(words, oracle)
+                    column = self._get(name, part.outer * part.inner, np.int64 if name in INTEGERS else np.float64)
+                    found[word] = column.reshape(part.outer, part.inner)
+                    _check(possible.table(name, found[word], self.plan), name)
+        return found
 
-    def _histograms(self, words: np.ndarray, hists: np.ndarray) -> np.ndarray:
-        _check(bool(np.isfinite(hists).all()) and bool((hists[:, at.H_STEP] >= 0.0).all()), "hists")
-        hists.view(np.int64)[:, at.H_FLOAT] = view(words, at.HISTS_AT, len(hists), at.HIST_SIZE)[:, at.H_FLOAT]
-        return hists
+    def _write_tables(self, words: np.ndarray, tables: dict[int, np.ndarray], oracle: np.ndarray) -> None:
+        for word, table in tables.items():
+            lines = view(words, word, *table.shape)
+            if word == at.HISTS_AT:
+                table.view(np.int64)[:, at.H_FLOAT] = lines[:, at.H_FLOAT]  # the query says that
+            lines[:] = table.view(np.int64)
+        if len(oracle):
+            view(words, at.ORACLE_AT, *oracle.shape)[:] = oracle
+            view(words, at.ORACLE_START_AT, 1, self.plan.directories + 1)[0] = self._get("oracle.starts")
+        tallies = self.shard.matched_by_join.sum() if self.plan.joins is not None else words[at.MATCHED]
+        sampled = words[at.SAMPLE_SHARE] != 0
+        _check(tallies == words[at.MATCHED] or (sampled and tallies > words[at.MATCHED]), "tally")
+        _check(sampled or not tables[at.SAMPLE_AT].any(), "sample")
 
-    def _oracle(self, words: np.ndarray, rows: int) -> None:
-        n, d = self.plan.streams, self.plan.directories
-        lines = view(words, at.ORACLE_AT, rows, 1 + 2 * n)
-        lines[:, 0] = self._get("oracle.code", rows)
-        for j in range(1, 1 + 2 * n):
-            lines[:, j] = self._get(f"oracle.{j}", rows, np.float64).view(np.int64)
-        starts = self._get("oracle.starts", d + 1)
-        _check(starts[0] == 0 and starts[-1] == rows and bool((np.diff(starts) >= 0).all()), "oracle.starts")
-        view(words, at.ORACLE_START_AT, 1, d + 1)[0] = starts
+    def _oracle(self) -> np.ndarray:
+        """The oracle's lines, [line, word]."""
+        n, rows = self.plan.streams, len(self.columns.get("oracle.code", _NOTHING))
+        found = np.empty((rows, 1 + 2 * n), np.int64)
+        if rows == 0 or self.plan.learning.kind != at.STAT_ORACLE:
+            return found[:0]
+        found[:, 0] = self._get("oracle.code", rows)
+        counts = [self._get(f"oracle.{j}", rows, np.float64) for j in range(1, 1 + 2 * n)]
+        for j, column in enumerate(counts, 1):
+            found[:, j] = column.view(np.int64)
+        starts = self._get("oracle.starts", self.plan.directories + 1)
+        _check(possible.oracle(found[:, 0], starts, counts[:n]), "oracle.starts")
+        return found
 
     def _column(self, stream: int, name: str, kind: type = np.int64) -> np.ndarray:
         """A column of residents, kept or known."""
@@ -167,6 +180,16 @@ class _Building:
             _check(len(column) == self.sizes[stream], f"{stream}.{name}")
             return np.require(column, kind, ["C", "W"])
         return self._get(f"{stream}.{name}", self.sizes[stream], kind)
+
+    def _all_residents(self, words: np.ndarray) -> None:
+        seqs = [self._column(s, "seq") for s in range(self.plan.streams)]
+        _check(possible.all_different(seqs, words), "seq")
+        for s in range(self.plan.streams):
+            self._residents(words, s)
+        pools = view(words, at.POOLS_AT, self.plan.pools, at.POOL_SIZE)
+        used, caps = pools[:, [at.USED_ROWS, at.USED_BYTES]], pools[:, [at.CAP_ROWS, at.CAP_BYTES]]
+        peaks = words[[at.PEAK_ROWS, at.PEAK_BYTES]]  # noted whenever something was shed, or could have been
+        _check(bool((used <= caps).all()) and bool((used.sum(axis=0) <= peaks).all()), "cost")
 
     def _residents(self, words: np.ndarray, stream: int) -> None:
         plan, size = self.plan, self.sizes[stream]
@@ -183,6 +206,8 @@ class _Building:
         for column, kind in enumerate(plan.numbers[stream]):
             if kind >= 0:
                 numbers[column] = self._column(stream, f"number{column}")
+        if plan.joins is not None:
+            _check(possible.joins_of_rows(numbers[0], stream, plan), f"{stream}.number0")
         fits = compact.add_residents(words, stream, Residents(time, seq, cost, codes, numbers))
         _check(fits, "keys")
         for name in ("rank", "gain", "score", "left"):
@@ -191,35 +216,44 @@ class _Building:
                 values = self._column(stream, name, np.int64 if name in ("rank", "left") else np.float64)
                 if name == "left":
                     _check(bool((values >= 0).all()), f"{stream}.left")
-                if plan.rule == at.GREEDY_DUAL and name == "score":
-                    _check_credits(values, f"{stream}.score")
+                if name == "score" and plan.rule == at.GREEDY_DUAL and plan.by_row:
+                    _check(possible.credits_of(values, _ZERO), f"{stream}.score")
                 compact.write_slots(words, self.first[stream], field, values.view(np.int64))
 
     def _check_residents(self, words: np.ndarray, s: int, time: np.ndarray, seq: np.ndarray, cost: np.ndarray) -> None:
-        """Residents are in the order of their age list, and all numbers can be what they stand for."""
+        """All numbers of residents can be what they stand for."""
         if self.sizes[s] == 0:
             return
         line = view(words, at.STREAMS_AT, self.plan.streams, at.STREAM_SIZE)[s]
-        later = seq[1:] > seq[:-1]
-        if line[at.LAST_ROWS] == 0:
-            later = (time[1:] > time[:-1]) | ((time[1:] == time[:-1]) & later)
-        _check(bool(later.all()) and seq.min() >= 0 and seq.max() < words[at.SEQ], f"{s}.seq")
-        _check(time.min() > at.LOW and time.max() <= line[at.LAST_TIME], f"{s}.time")
+        _check(possible.ages_in_order(line, time, seq, int(words[at.CLOCK])), f"{s}.time")
         _check(cost.min() >= 0 and cost.max() < 2**32, f"{s}.cost")
-        if "rank" in fields_of(self.plan, s):
-            rank = self._column(s, "rank")
-            _check(rank.min() >= 0 and rank.max() < max(line[at.RANK], 1), f"{s}.rank")
+        fields = fields_of(self.plan, s)
+        if "rank" in fields:
+            _check(possible.ranks(line, self._column(s, "rank")), f"{s}.rank")
+        if "gain" in fields:
+            _check(not np.isnan(self._column(s, "gain", np.float64)).any(), f"{s}.gain")
 
     def _keys(self, words: np.ndarray) -> None:
         for d in range(self.plan.directories):
             line = view(words, at.DIRS_AT, self.plan.directories, at.DIR_SIZE)[d]
             _check(line[at.KEY_TOP] == self._get("keys")[d], "keys")
             _check(compact.add_idle(words, d, _mixed(self.idle[d])), f"d{d}.idle")
+            found = {name: self._get(f"d{d}.{name}", int(line[at.KEY_TOP]), np.float64) for name in learned(self.plan)}
+            self._check_learned(words, d, found)
             for name, word in learned(self.plan).items():
-                freq = self._get(f"d{d}.{name}", int(line[at.KEY_TOP]), np.float64)
-                if self.plan.credits_by_key:
-                    _check_credits(freq, f"d{d}.{name}")
-                compact.write_keys(words, d, word, freq.view(np.int64))
+                compact.write_keys(words, d, word, found[name].view(np.int64))
+
+    def _check_learned(self, words: np.ndarray, d: int, found: dict[str, np.ndarray]) -> None:
+        """Counts of keys are counts; their worths may be anything, as values may."""
+        counts = [f"freq{s}" for s in range(self.plan.streams)] + [f"brief{s}" for s in range(self.plan.streams)]
+        _check(all(possible.frequencies(found[name]) for name in counts if name in found), f"d{d}.freq")
+        for s in range(self.plan.streams) if self.plan.credits_by_key else ():
+            keys = np.arange(len(found[f"freq{s}"]))
+            residents = compact.read_keys(words, d, keys, at.PER_STREAM * s + at.COUNT)
+            _check(possible.gained(found[f"freq{s}"], found[f"filed{s}"], residents), f"d{d}.filed{s}")
+            slots = np.arange(self.first[s], self.first[s + 1])
+            mine = compact.read_slots(words, slots, np.array([at.LINK0 + at.KEY]))[0]
+            _check(possible.credits_of(self._column(s, "score", np.float64), found[f"freq{s}"][mine]), f"{s}.score")
 
     def _index(self, words: np.ndarray, ix: int, stream: int, column: int) -> None:
         numbers = self._column(stream, f"number{column}")
@@ -246,6 +280,7 @@ class _Building:
     def _leaves(self, words: np.ndarray) -> None:
         size = self.first[-1] if self.plan.by_row else None
         kept = {name: self._get(name, size, np.float64) for name in lines_of(self.plan)}
+        _check(all(possible.leaves(column) for column in kept.values()), "leaf")
         ends, turn = kept.get("leaf.ends", _NOTHING), kept.get("leaf.turn", _NOTHING)
         if self.plan.rule == at.GREEDY_DUAL:
             credit.build(words)
@@ -263,26 +298,6 @@ def _check(fine: bool, name: str) -> None:
         raise SnapshotError.impossible(f"its column {name!r} cannot be what it says")
 
 
-def _check_credits(credits: np.ndarray, name: str) -> None:
-    """Credits, and what they are the sum of, are numbers that levels can be computed from."""
-    _check(bool((np.abs(credits) < 2.0**53).all()), name)
-
-
-def _check_credit_lines(lines: np.ndarray) -> None:
-    low, shift = lines[:, at.C_LOW], lines[:, at.C_SHIFT]
-    _check(bool(((low >= 0) & (low < 2**53) & (shift >= 0) & (shift < 53)).all()), "credit")
-
-
-def _check_trials(trials: np.ndarray) -> None:
-    _check(bool((np.isfinite(trials) & (trials >= 0.0)).all()), "trials")
-
-
-def _check_ages(ages: np.ndarray) -> None:
-    limits = ages[:, at.A_LIMIT]
-    _check(bool((np.isfinite(ages) & (ages >= 0.0)).all()) and bool(((limits > 0.0) & (limits <= 1.0)).all()), "ages")
-
-
-CHECKS = {"credit": _check_credit_lines, "trials": _check_trials, "ages": _check_ages}
 
 
 def _mixed(values: np.ndarray) -> np.ndarray:

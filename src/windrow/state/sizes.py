@@ -39,6 +39,17 @@ def row_bytes(batch: Any, columns: Sequence[str]) -> NDArray[np.int64]:
     return (bits + 7) >> 3
 
 
+def depends_on_batch(type_: Any) -> bool:
+    """Whether a row's size depends on the rows around it: there is a union in its type."""
+    if _types.is_union(type_):
+        return True
+    if isinstance(type_, pa.BaseExtensionType):
+        return depends_on_batch(type_.storage_type)
+    if _types.is_dictionary(type_) or _types.is_run_end_encoded(type_):
+        return depends_on_batch(type_.value_type)
+    return any(depends_on_batch(type_.field(k).type) for k in range(type_.num_fields))
+
+
 def _bits(chunk: Any) -> Bits:
     type_ = chunk.type
     if _types.is_null(type_):

@@ -2,7 +2,7 @@
 
 magic, version   8 + 4 bytes
 header           its length, then JSON: the layout's digest, the query, counters
-parts            each its length, then bytes: Arrow schemas and Arrow IPC streams
+parts            each its length, then bytes: Arrow schemas, and tables as Arrow IPC streams that are packed as a whole
 checksum         CRC-32 of everything before it
 """
 
@@ -17,7 +17,10 @@ import pyarrow as pa
 from windrow.errors import SnapshotError
 
 MAGIC = b"windrow\x00"
-VERSION = 4
+VERSION = 5
+CODEC = "lz4"
+MOST_TIMES = 255  # as many bytes as it takes itself is the most that a packed byte can stand for
+FRAME = 1024  # and what the codec adds to a few bytes
 _HEAD = struct.Struct("<8sIQ")
 _LENGTH = struct.Struct("<Q")
 _CHECK = struct.Struct("<I")
@@ -63,7 +66,7 @@ def read(data: bytes) -> Snapshot:
         raise SnapshotError("the snapshot is truncated or was altered: its checksum does not fit")
     try:
         return _parts(view, pa.py_buffer(data), length)
-    except (ValueError, struct.error) as error:
+    except (ValueError, RecursionError, struct.error) as error:
         raise SnapshotError.impossible("its parts do not add up") from error
 
 
@@ -88,18 +91,39 @@ def _parts(view: memoryview, buffer: pa.Buffer, length: int) -> Snapshot:
     return Snapshot(header, parts)
 
 
-def table_bytes(table: pa.Table, codec: str | None = None) -> pa.Buffer:
-    """A table as an Arrow IPC stream, its buffers packed by a codec if one is named."""
+def table_bytes(table: pa.Table) -> pa.Buffer:
+    """A table as an Arrow IPC stream, packed."""
     sink = pa.BufferOutputStream()
-    options = pa.ipc.IpcWriteOptions(compression=codec, use_threads=False)
-    with pa.ipc.new_stream(sink, table.schema, options=options) as writer:
+    with pa.ipc.new_stream(sink, table.schema, options=pa.ipc.IpcWriteOptions(use_threads=False)) as writer:
         writer.write_table(table)
-    return sink.getvalue()
+    return packed(sink.getvalue())
 
 
 def table_of(part: pa.Buffer) -> pa.Table:
-    """The table of an Arrow IPC stream, in memory of its own; every value has been looked at."""
-    own = pa.py_buffer(part.to_pybytes())  # unpacked buffers are views of what is read
-    table = pa.ipc.open_stream(own).read_all()
+    """The table of a packed Arrow IPC stream, in memory of its own; every value has been looked at."""
+    table = pa.ipc.open_stream(unpacked(part)).read_all()
     table.validate(full=True)
     return table
+
+
+def packed(plain: pa.Buffer) -> pa.Buffer:
+    """Bytes behind their number, packed as a whole.
+
+    Arrow can pack each buffer of a table by itself, but then asks for as much memory as a buffer says that it needs.
+    """
+    return pa.py_buffer(_LENGTH.pack(plain.size) + pa.Codec(CODEC).compress(plain, asbytes=True))
+
+
+def unpacked(part: pa.Buffer) -> pa.Buffer:
+    """The bytes of a packed part; no more memory is asked for than those at hand can stand for."""
+    if part.size < _LENGTH.size:
+        raise ValueError("a part is too short")
+    (size,) = _LENGTH.unpack_from(part)
+    rest = part.slice(_LENGTH.size)
+    if size > MOST_TIMES * rest.size + FRAME:
+        raise ValueError(f"a part of {part.size} bytes cannot hold {size}")
+    with pa.CompressedInputStream(pa.BufferReader(rest), CODEC) as stream:
+        plain = stream.read_buffer(size)
+        if plain.size != size or stream.read(1):
+            raise ValueError("a part has another size than it says")
+    return plain

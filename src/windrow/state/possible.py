@@ -1,0 +1,211 @@
+"""What the columns of a shard can be: invariants of the kernels, tested in whole columns.
+
+A snapshot's numbers come from outside. Whatever a kernel uses as a place, a count or an order must be one, and what is
+accepted must be a state that kernels can have left; `rebuilt.py` asks here before any of them runs. Each function says
+whether that is so, and beside each condition stands who keeps it.
+"""
+
+import numpy as np
+
+from windrow.kernels import layout as at
+from windrow.kernels import tuner
+from windrow.kernels.layout import HIGH, LOW, NONE
+from windrow.state.block import FIRST_TRIAL
+from windrow.state.plan import Plan
+
+HEAVIEST = 1e100  # estimate.fade scales all weights down before they pass it
+LEAST_STEP, LARGEST = 1e-6, 1e304  # of a histogram: hist_learn starts with the one, and takes values below 1e300
+ROUNDED = 1.0 + 1e-9
+CREDITS = 2.0**53  # whole numbers below it are exact as floats
+
+
+def head(words: np.ndarray, plan: Plan) -> bool:
+    """The single words that change with every row."""
+    counts = words[[at.SEQ, at.MATCHED, at.RANDOM, at.ARRIVALS, at.PEAK_ROWS, at.PEAK_BYTES, at.ROUTED]]
+    fine = bool(((counts >= 0) & (counts < HIGH)).all())
+    fine &= words[at.SEQ] <= words[at.ARRIVALS]  # count_row is called for every row, and some are not taken
+    fine &= words[at.ROUTED] <= words[at.ARRIVALS]
+    fine &= plan.value is not None or words[at.VALUE] == 0
+    return bool(fine) and _weights(words, plan) and _tuned(words, plan) and _sampled(words.view(np.float64))
+
+
+def _weights(words: np.ndarray, plan: Plan) -> bool:
+    """What an arrival weighs, and what AUTO goes by (estimate.fade, Chooser._follow)."""
+    weight, mix, until = words.view(np.float64)[[at.WEIGHT, at.MIX, at.MIX_UNTIL]].tolist()
+    if not 1.0 <= weight <= HEAVIEST * ROUNDED:
+        return False
+    if plan.rule != at.AUTO:
+        even = plan.learning.half_life is not None or weight == 1.0
+        return even and (mix, until) == (0.0, np.inf) and words[at.CHOICE] == 0 and words[at.HALF_LIFE] == NONE
+    fine = 0.0 <= mix <= until and until > weight  # steps are larger than what one arrival adds
+    fine &= 0 <= words[at.CHOICE] < at.CHOICE_WORDS
+    return bool(fine and (words[at.HALF_LIFE] == NONE or 2 <= words[at.HALF_LIFE] < HIGH))
+
+
+def _tuned(words: np.ndarray, plan: Plan) -> bool:
+    """The search for the initial credit (tuner.py)."""
+    trial, left, start, span, initial = words[
+        [at.TRIAL, at.TRIAL_LEFT, at.TRIAL_START, at.TRIAL_SPAN, at.INITIAL]
+    ].tolist()
+    if plan.rule != at.GREEDY_DUAL or plan.shedding.start != at.START_TUNED:
+        return (trial, left, start, span, initial) == (0, 0, 0, 0, FIRST_TRIAL)
+    step = max(int(words[at.SEQ]), tuner.LEAST_SPAN)  # no more residents than rows taken
+    fine = 0 <= initial < at.TRIALS and 0 <= trial < tuner.ROUNDS * tuner.ROUND
+    fine = fine and 0 <= span <= (tuner.PATIENCE + 1) * step and 0 <= left <= max(span, step)
+    return fine and 0 <= start <= int(words[at.MATCHED if trial % 2 else at.SEQ])
+
+
+def _sampled(floats: np.ndarray) -> bool:
+    """The share of rows that an estimate of recall stores (Tracker._halve): halved some times, or all are."""
+    share, weight = floats[[at.SAMPLE_SHARE, at.SAMPLE_WEIGHT]].tolist()
+    if share == 0.0:
+        return weight == 0.0
+    return 0.0 < share < 1.0 and np.frexp(share)[0] == 0.5 and weight == 1.0 / share
+
+
+def lines(words: np.ndarray, found: np.ndarray) -> bool:
+    """The streams' lines, beside the head."""
+    counters = found[:, [at.EXPIRED, at.SHED, at.SAMPLED, at.RANK]]
+    fine = bool(((counters >= 0) & (counters < HIGH)).all()) and bool((found[:, at.SAMPLED] <= found[:, at.SHED]).all())
+    fine &= int(counters[:, 3].sum()) == words[at.ARRIVALS]  # count_row raises both
+    last = found[:, at.LAST_TIME]
+    fine &= int(last.max()) == words[at.CLOCK]  # move_clock
+    return bool(fine) and _seen(words, found)
+
+
+def _seen(words: np.ndarray, found: np.ndarray) -> bool:
+    """The sampler's fading counts of arrivals (sampler.see)."""
+    first, last = found[:, at.SEEN_FIRST], found[:, at.SEEN_LAST]
+    seen = found[:, at.SEEN].copy().view(np.float64)
+    fine = (first <= last) & (last <= words[at.CLOCK]) & (seen >= 0.0) & (seen <= found[:, at.RANK])
+    never = (first == LOW) & (last == LOW) & (seen == 0.0)
+    return bool((fine | never).all())
+
+
+# ------------------------------------------------------------------------------------------------ tables
+
+
+def table(name: str, found: np.ndarray, plan: Plan) -> bool:
+    """A table whose size the query fixes, by the name of its column."""
+    if name == "hists":
+        return hists(found, plan)
+    if name == "sketch":
+        return sketch(found, plan)
+    own = {"tally": tally, "life": life, "credit": credit, "ages": ages}
+    return own[name](found) if name in own else _counted(found)
+
+
+def tally(found: np.ndarray) -> bool:
+    """Visits, and candidates let through."""
+    return bool(((found >= 0) & (found < HIGH)).all())
+
+
+def hists(found: np.ndarray, plan: Plan) -> bool:
+    """Histograms: where they lie, and Fenwick trees of what was counted, which is never less than nothing.
+
+    With products of values a count may be infinite, and sums and differences of such counts may be no numbers.
+    """
+    low, step, total, tree = found[:, at.H_LOW], found[:, at.H_STEP], found[:, at.H_TOTAL], found[:, at.H_TREE :]
+    empty = ~found.any(axis=1)
+    fine = (step >= LEAST_STEP) & (step <= LARGEST) & (np.abs(low) <= LARGEST)
+    if not bool((empty | fine).all()) or found[:, at.H_FLOAT].any():
+        return False
+    if plan.value == "product" and not np.isfinite(found).all():
+        return not bool((tree < 0.0).any() or (total < 0.0).any())
+    if not bool(np.isfinite(found).all() and (tree >= 0.0).all() and (tree[:, 0] == 0.0).all()):
+        return False
+    return bool((np.abs(tree[:, at.BINS] - total) <= 0.01 * total).all())  # apart from rounding they are the same sum
+
+
+def life(found: np.ndarray) -> bool:
+    """Departures, and the mean time that rows were held (estimate.life_learn): clocks do not run backwards."""
+    return _counted(found) and bool((found[:, 0::2] <= 1024.0).all())
+
+
+def sketch(found: np.ndarray, plan: Plan) -> bool:
+    """Counters, which only rise (estimate.sketch_add); those of worths may be infinite, as values may."""
+    counts = found[0::2] if plan.value is not None else found
+    return _counted(counts) and bool((found >= 0.0).all())
+
+
+def credit(found: np.ndarray) -> bool:
+    """Where the levels of credits begin and how wide they are (levels.py), the highest credit, admissions seen."""
+    low, shift, top, seen = (found[:, k] for k in (at.C_LOW, at.C_SHIFT, at.C_TOP, at.C_SEEN))
+    fine = (low >= 0) & (low < CREDITS) & (shift >= 0) & (shift < 53) & (top >= 0) & (top < CREDITS)
+    return bool((fine & (seen >= 0) & (seen < HIGH)).all())
+
+
+def ages(found: np.ndarray) -> bool:
+    """The age up to which rows pay, a number of bins, and what was seen at which age (age.estimate)."""
+    limit = found[:, at.A_LIMIT] * at.AGE_BINS
+    return _counted(found) and bool(((limit >= 1.0) & (limit <= at.AGE_BINS) & (limit == np.floor(limit))).all())
+
+
+def oracle(codes: np.ndarray, starts: np.ndarray, counts: list[np.ndarray]) -> bool:
+    """Lines by directory, which are searched by halves: sorted by code, each once."""
+    if starts[0] != 0 or starts[-1] != len(codes) or (np.diff(starts) < 0).any():
+        return False
+    later = codes[1:] > codes[:-1]
+    later[starts[(starts > 0) & (starts < len(codes))] - 1] = True
+    return bool(later.all()) and all(_counted(column) for column in counts)
+
+
+def _counted(found: np.ndarray) -> bool:
+    """Whether numbers are finite and not negative."""
+    return bool(((found >= 0.0) & (found < np.inf)).all())
+
+
+# ------------------------------------------------------------------------------------------- rows and keys
+
+
+def ages_in_order(line: np.ndarray, time: np.ndarray, seq: np.ndarray, clock: int) -> bool:
+    """Residents in the order of their age list (chains.age_place), none later than the stream's last row."""
+    later = seq[1:] > seq[:-1]
+    if line[at.LAST_ROWS] == 0:
+        later = (time[1:] > time[:-1]) | ((time[1:] == time[:-1]) & later)
+    return bool(later.all()) and time.min() > LOW and time.max() <= line[at.LAST_TIME] <= clock
+
+
+def ranks(line: np.ndarray, rank: np.ndarray) -> bool:
+    """Residents' numbers among the rows of their stream; in a window of rows they rise, and are inside (expire)."""
+    first, seen = int(line[at.RANK]) - int(line[at.LAST_ROWS]), line[at.RANK]
+    if rank.min() < 0 or rank.max() >= seen:
+        return False
+    return line[at.LAST_ROWS] == 0 or (bool((rank[1:] > rank[:-1]).all()) and rank.min() >= first)
+
+
+def all_different(seqs: list[np.ndarray], words: np.ndarray) -> bool:
+    """Sequence numbers below the next one, each once: residents are found by them (compact.by_arrival)."""
+    together = np.sort(np.concatenate(seqs), kind="stable")  # mostly a few rising runs, which are merged
+    if len(together) == 0:
+        return True
+    return bool((together[1:] > together[:-1]).all()) and together[0] >= 0 and together[-1] < words[at.SEQ]
+
+
+def frequencies(found: np.ndarray) -> bool:
+    """How often keys arrive."""
+    return _counted(found)
+
+
+def credits_of(base: np.ndarray, gained: np.ndarray) -> bool:
+    """Credits are whole numbers that are not negative: the sum of what a row started with and what its key gained."""
+    whole = np.abs(base) < CREDITS
+    return bool(whole.all()) and bool(((base + gained >= 0.0) & (base == np.floor(base))).all())
+
+
+def gained(found: np.ndarray, filed: np.ndarray, residents: np.ndarray) -> bool:
+    """What the residents of keys have gained, and what levels know of it (credit.pay_key): nothing without any."""
+    fine = (found >= filed) & (filed >= 0.0) & (found < CREDITS)
+    whole = (found == np.floor(found)) & (filed == np.floor(filed))
+    return bool((fine & whole & ((residents > 0) | (found == 0.0))).all())
+
+
+def leaves(found: np.ndarray) -> bool:
+    """Ends and turns of leaves (score.set_leaf): clocks and lengths are finite."""
+    return bool(np.isfinite(found).all())
+
+
+def joins_of_rows(bits: np.ndarray, stream: int, plan: Plan) -> bool:
+    """In which of several joins rows can match: those of their stream, and one at least (prepare.rows_of)."""
+    mine = sum(1 << join for join, streams in enumerate(plan.members) if stream in streams)
+    return bool(((bits != 0) & (bits & ~np.int64(mine) == 0)).all())
