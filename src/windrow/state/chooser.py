@@ -172,6 +172,7 @@ class Chooser:
         self.share = 1.0 if rows <= most else most / rows / SAMPLES
         if most < LEAST_ROWS or (self.share < 1.0 and not plan.common_key):
             self.next = at.HIGH  # too small, or no key to sample by: what it goes by stays as it is
+            self.share = 1.0
             return
         if self.share < 1.0 and self._sampled_rows() > MOST_TIMES * most:
             self.end = self.next = self._arrivals + self.window

@@ -163,7 +163,7 @@ class Shard:
         beyond that, `prepare` tells it before the residents come.
         """
         other = Shard(plan, emit=bool(self.words[at.EMIT]))
-        learned = plan.learning == self.plan.learning and plan.learning.kind != at.STAT_NONE
+        learned = plan.learns_as(self.plan)
         oracle_rows = int(self.words[at.ORACLE_ROWS]) if learned else 0
         other.grow(self._room_for_all, oracle_rows)
         other.words[at.KEEP_GONE] = self.words[at.KEEP_GONE]
