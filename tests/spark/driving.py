@@ -1,6 +1,6 @@
 """A join on Spark without Spark: micro-batches through packer, operator and unpacker, one shard after another.
 
-What a checkpoint keeps is a dictionary here, so that runs can be killed, started again under another query, and set back.
+What a checkpoint keeps is a dictionary here: runs can be killed, started again under another query, and set back.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import windrow as wr
 from windrow.engine import emit
 from windrow.engine.departures import WHY
 from windrow.spark import operator
-from windrow.spark.archive import SHARD, Run, read_header, start_archive
+from windrow.spark.archive import Run, read_header, start_archive
 from windrow.spark.contents import contents
 from windrow.spark.job import Job, planned
 from windrow.spark.operator import Operator
@@ -139,14 +139,13 @@ def bags(archive: Path | str) -> dict[str, Counter[Any]]:
 
 
 def missed(lost: dict[str, list[dict[str, Any]]], history: list[dict[str, pa.Table]]) -> Counter[Any]:
-    """The pairs that were missed, by the rule of engine/departures.py; sequence numbers are a shard's own."""
+    """The pairs that were missed, by the rule of engine/departures.py."""
     found: Counter[Any] = Counter()
     rows = {name: pa.concat_tables([batch[name] for batch in history]).to_pylist() for name in WINDOW}
-    by_why = {
-        (name, why): {row["id"]: row for row in lost[name] if row[WHY] == why}
-        for name in WINDOW
-        for why in ("late", "shed", "disordered")
-    }
+    by_why: dict[tuple[str, str], dict[int, Any]] = {(n, w): {} for n in WINDOW for w in ("late", "shed", "disordered")}
+    for name in WINDOW:
+        for row in lost[name]:
+            by_why[name, "shed" if row[WHY] == "sampled" else row[WHY]][row["id"]] = row
     for left in rows["left"]:
         for right in rows["right"]:
             if not fits(left, right):
@@ -158,7 +157,7 @@ def missed(lost: dict[str, list[dict[str, Any]]], history: list[dict[str, pa.Tab
             for s, x, o, y in (("left", left, "right", right), ("right", right, "left", left)):
                 gone, seen = by_why[s, "shed"].get(x["id"]), by_why[o, "disordered"].get(y["id"])
                 if gone is not None:
-                    after = seen is not None and seen[SHARD] == gone[SHARD] and seen["windrow_seq"] >= gone["windrow_seq"]
+                    after = seen is not None and seen["windrow_seq"] >= gone["windrow_seq"]  # of one key, so one shard
                     found[pair] += y["t"] > gone["windrow_clock"] or after
     return +found
 

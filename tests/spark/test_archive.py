@@ -1,8 +1,8 @@
 """An archive belongs to its checkpoint and is whole, or one clear line says what is wrong.
 
-Can catch: an archive that is taken away, emptied, exchanged or damaged between two runs and is gone on with in silence; a
-kill or a retry that is taken for one of these; rows that upkeep loses or doubles, killed or not; a range that was
-forgotten and is repaired as if nothing was missing.
+Can catch: an archive that is taken away, emptied, exchanged or damaged between two runs and is gone on with in silence;
+a kill or a retry that is taken for one of these; rows that upkeep loses or doubles, killed or not; rows that are
+forgotten and still needed.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def test_output_and_archive_are_the_exact_join(tmp_path: Path) -> None:
     rows = batches(1, 20)
     driven = run(tmp_path / "lost", rows)
     lost = missed(archived(tmp_path / "lost"), rows)
-    assert 0 < driven.output.total() and 0 < lost.total()
+    assert driven.output.total() > 0 and lost.total() > 0
     assert driven.output + lost == exact(rows)
 
 
@@ -130,11 +130,11 @@ def test_every_single_file_is_missed(tmp_path: Path) -> None:
 def test_another_archive_is_refused(tmp_path: Path) -> None:
     rows = batches(7, 5)
     driven, other = run(tmp_path / "mine", rows[:4]), run(tmp_path / "other", rows[:4])
+    before = bags(tmp_path / "other")
     with pytest.raises(SnapshotError, match="is not the one that this checkpoint has written to"):
         driven.start(query(), archive=tmp_path / "other").push(rows[4])
     with pytest.raises(SnapshotError, match="is not the one that this checkpoint has written to"):
         driven.start(query(), archive=tmp_path / "new").push(rows[4])
-    before = bags(tmp_path / "other")
     assert bags(tmp_path / "other") == before
     other.start(query()).push(rows[4])
     driven.start(query()).push(rows[4])
@@ -280,12 +280,12 @@ def test_files_that_have_grown_large_are_left_alone(
 ) -> None:
     run(tmp_path, batches(14, 12, rows=8))
     before = bags(tmp_path)
-    monkeypatch.setattr(upkeep, "LARGEST", sum(file.size for file in contents(str(tmp_path), ["left"]).kept("left")[:3]))
-    monkeypatch.setattr(upkeep, "LARGEST", upkeep.LARGEST - 1)
+    three = sum(file.size for file in contents(str(tmp_path), ["left"]).kept("left")[:3])
+    monkeypatch.setattr(upkeep, "LARGEST", three - 1)
     wr.spark.compact(tmp_path)
     left = contents(str(tmp_path), ["left"]).kept("left")
     assert [file.last for file in left[:3]] == [1, 2, 3] and bags(tmp_path) == before
-    monkeypatch.setattr(upkeep, "LARGEST", upkeep.LARGEST + 1)
+    monkeypatch.setattr(upkeep, "LARGEST", three)
     wr.spark.compact(tmp_path)
     assert contents(str(tmp_path), ["left"]).kept("left")[0].last >= 3 and bags(tmp_path) == before
 
@@ -316,7 +316,8 @@ def test_forgetting_keeps_what_later_matches_need(small: None, tmp_path: Path) -
     newest = [row.newest for row in contents(str(tmp_path), driving.WINDOW).rows.values()]
     wr.spark.forget(tmp_path, before=10**6)
     rest = contents(str(tmp_path), driving.WINDOW)
-    assert [row.newest for row in rest.rows.values()] == newest and all(len(row.kept) == 1 for row in rest.rows.values())
+    assert [row.newest for row in rest.rows.values()] == newest
+    assert all(len(row.kept) == 1 for row in rest.rows.values())
     driven.start(query()).push(rows[-1])
 
 

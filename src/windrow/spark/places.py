@@ -62,7 +62,7 @@ def opened(place: str) -> tuple[fs.FileSystem, str]:
         return fs.LocalFileSystem(), place
     try:
         system, root = fs.FileSystem.from_uri(place)
-        return system, root
+        return system, root.rstrip("/")
     except (pa.ArrowException, OSError) as error:
         said = " ".join(str(error).split())
         raise InputError(f"the archive {place!r} cannot be opened: {said}") from error
