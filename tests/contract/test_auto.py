@@ -319,6 +319,16 @@ def test_windows_of_very_many_rows_are_tried_and_restored() -> None:
     assert wr.Engine.restore(engine.snapshot()).snapshot() == engine.snapshot()
 
 
+def test_a_budget_without_trials_is_saved_and_goes_on() -> None:
+    tables = popular(3)
+    engine = wr.Engine(query("20 kB"), {name: table.schema for name, table in tables.items()})
+    for start in range(0, STEPS, 100):
+        batch = {name: table.slice(start, 100) for name, table in tables.items()}
+        again = wr.Engine.restore(engine.snapshot())
+        assert engine.push(batch).equals(again.push(batch))
+    assert engine.metrics.shed > 0 and engine.bound()[0].plan.trial_bytes == 0
+
+
 def test_a_budget_in_rows_forgets_what_one_in_bytes_left_for_trials() -> None:
     engine = wr.Engine(query("30 kB"), schemas=SCHEMAS)
     engine.memory = 100

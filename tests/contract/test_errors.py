@@ -366,7 +366,7 @@ def test_what_is_no_snapshot() -> None:
             wr.Engine.restore(data)
 
 
-@pytest.mark.parametrize("other", [{"on": "v"}, {"policy": "fifo"}, {"seed": 3}, {"select": ["left.v"]}], ids=str)
+@pytest.mark.parametrize("other", [{"on": "v"}, {"order": "arrival"}, {"seed": 3}, {"select": ["left.v"]}], ids=str)
 def test_a_snapshot_of_another_query(saved: bytes, other: dict[str, Any]) -> None:
     with pytest.raises(errors.SnapshotError, match="another query"):
         wr.Engine.restore(saved, query(**{"memory": "20 kB", **other}))

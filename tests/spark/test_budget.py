@@ -139,7 +139,8 @@ def test_metrics_as_json_and_over_http(run: Run) -> None:
 
 def test_an_archive_belongs_to_one_join(run: Run, spark: Any, late_folders: Folders) -> None:
     streams = [streamed(spark, path) for path in late_folders.paths.values()]
-    with pytest.raises(wr.errors.SpecError, match="belongs to another join"):
+    says = r"is of another join: on was .*number.* and is now .*name.*Set that back, or start anew"
+    with pytest.raises(wr.errors.SpecError, match=says):
         joined(*streams, "name", shards=run.shards, archive=run.archive, memory=50)
     sides = [static(spark, late_folders, side) for side in late_folders.paths]
     with pytest.raises(wr.errors.InputError, match="batch DataFrames"):

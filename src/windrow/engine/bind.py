@@ -65,11 +65,13 @@ class Binding:
         return replace(self, oracle_rows=rows).rebound(self.query) if rows else self
 
     def rebound(self, query: Query) -> "Binding":
-        """The same join with other windows or another budget."""
+        """The same join with other windows, another budget or another policy."""
+        _check_columns(query, self.schemas)
         windows = _windows(query, self.domain)
         bare = replace(self.plan, windows=windows).without_cap(pooled=False)
-        plan, recall_bytes = _with_budget(bare, query, self.oracle_rows)
-        return replace(self, query=query, plan=plan, recall_bytes=recall_bytes)
+        oracle_rows = self.oracle_rows if isinstance(getattr(query.policy, "statistics", None), Oracle) else 0
+        plan, recall_bytes = _with_budget(bare, query, oracle_rows)
+        return replace(self, query=query, plan=plan, recall_bytes=recall_bytes, oracle_rows=oracle_rows)
 
 
 def bind(query: Query, schemas: dict[str, pa.Schema], own_clock: bool = True) -> Binding:

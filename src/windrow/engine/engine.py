@@ -27,7 +27,7 @@ from windrow.errors import InputError, MemoryFull, SnapshotError, SpecError, Win
 from windrow.kernels import layout as at
 from windrow.kernels.rows import still_there
 from windrow.quality.tracker import Recall, Tracker
-from windrow.spec import Memory, Query, Window
+from windrow.spec import Memory, Query, Window, query_changes
 from windrow.state import snapshot as snapshots
 from windrow.state.coding import ticks_of
 from windrow.state.compact import layout_digest
@@ -305,7 +305,7 @@ class Engine:
         self._change(self.query.with_window(stream, new))
 
     def _change(self, query: Query) -> None:
-        """Take over other windows or another budget: expire and shed at once."""
+        """Take over other windows, another budget or another policy: expire and shed at once."""
         self._check({})
         if self._binding is not None:
             binding = self._binding.rebound(query)
@@ -466,15 +466,27 @@ class Engine:
         return snapshots.write(header, saved.parts(binding, shard, self._payloads, self._tracker))
 
     @classmethod
-    def restore(cls, data: bytes, query: Query | None = None) -> "Engine":
-        """The engine of a snapshot; if a query is given, the snapshot must be of that query."""
+    def restore(cls, data: bytes, query: Query | None = None, *, recall: bool | None = None) -> "Engine":
+        """The engine of a snapshot.
+
+        If a query is given, the snapshot must be of that query. Memory, windows, lateness, patience, policy, sample and
+        on_full may differ: they take effect at once, and what statistics have learned stays if both learn alike. The
+        watermark never goes back, so rows that were late stay late when the lateness grows. With recall=False recall is
+        no longer estimated; it cannot be from the middle on.
+        """
         snap = snapshots.read(data)
         header = snap.header
         with saved.read_strictly():
             saved.check_layout(header)
             old = Query.from_json(header["query"])
-        if query is not None and query.fingerprint() != old.fingerprint():
-            raise SnapshotError("the snapshot is of another query: restore it without query=, or start anew")
+        if query is not None and (changed := query_changes(old, query)):
+            raise SnapshotError(
+                f"the snapshot is of another query: {'; '.join(changed)}; restore it without query=, or start anew"
+            )
+        if recall and not header["recall"]:
+            raise SnapshotError(
+                "recall was off and is now on, but what was missed so far is not known: leave it off, or start anew"
+            )
         engine = cls.__new__(cls)
         engine._departures = None
         engine._oracle, engine._binding, engine._shard = {}, None, None
@@ -485,7 +497,11 @@ class Engine:
             engine._keeps_departures, engine._own_clock = header["departures"], header["own_clock"]
             if header["bound"]:
                 engine._fill(header, list(snap.parts))
-        if query is not None and (query.memory, query.streams) != (old.memory, old.streams):
+        if recall is False:
+            engine._tracks, engine._tracker = False, None
+            if engine._shard is not None:
+                engine._shard.note(0.0)
+        if query is not None and query != old:
             engine._change(query)
         return engine
 

@@ -14,5 +14,6 @@ from windrow.spark.join import on_spark
 from windrow.spark.metrics import QueryMetrics, metrics
 from windrow.spark.repair import repair
 from windrow.spark.tune import tune
+from windrow.spark.upkeep import Upkeep, compact, forget
 
-__all__ = ["QueryMetrics", "is_spark_frame", "metrics", "on_spark", "repair", "tune"]
+__all__ = ["QueryMetrics", "Upkeep", "compact", "forget", "is_spark_frame", "metrics", "on_spark", "repair", "tune"]

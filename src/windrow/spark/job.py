@@ -1,6 +1,5 @@
 """A job: all that a Spark worker needs to know of a join. Frozen, small, and sent along with the functions."""
 
-import hashlib
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -12,7 +11,15 @@ from windrow.errors import MemoryTooSmall
 from windrow.spark.routing import Routing, routing_of
 from windrow.spec import Memory, Query
 
-LAYOUT = 2  # of blobs and state: raised when either changes
+LAYOUT = 2  # of blobs, state and archive: raised when one of them changes
+
+
+@dataclass(frozen=True)
+class Archive:
+    """Where lost rows go, and the id by which a checkpoint knows the folder again."""
+
+    place: str
+    id: str
 
 
 @dataclass(frozen=True)
@@ -23,7 +30,7 @@ class Job:
     schemas: tuple[pa.Schema, ...]
     shards: int
     recall: bool = True
-    archive: str | None = None
+    archive: Archive | None = None
 
     def schema(self, stream: str) -> pa.Schema:
         """The schema of a stream."""
@@ -37,13 +44,6 @@ class Job:
         """
         times = zip(self.query.streams, self.schemas, strict=True)
         return self.query.patience is None and all(pa.types.is_timestamp(s.field(t.time).type) for t, s in times)
-
-    @property
-    def identity(self) -> str:
-        """What must stay the same for the life of a checkpoint, in a few letters."""
-        text = [str(LAYOUT), self.query.fingerprint(), str(self.shards), str(self.archive is not None)]
-        text += [schema.to_string(show_schema_metadata=False) for schema in self.schemas]
-        return hashlib.sha256("\n".join(text).encode()).hexdigest()[:24]
 
     def shard_query(self, shard: int) -> Query:
         """The query of one shard: its part of the memory, and random choices of its own."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from functools import reduce
 from typing import Any
 
@@ -21,6 +23,7 @@ from windrow.spark.job import Job, planned
 from windrow.spark.metrics import observed
 from windrow.spark.operator import RESULT, STATE, Operator
 from windrow.spark.pack import PACKED, Packer
+from windrow.spark.places import place_of
 from windrow.spark.unpack import Unpacker
 from windrow.spec import Query, Stream, split_reference
 
@@ -33,7 +36,7 @@ def on_spark(
     frames: Mapping[str, Any],
     *,
     shards: int | None = None,
-    archive: str | None = None,
+    archive: str | os.PathLike[str] | None = None,
     recall: bool = True,
 ) -> Any:
     """The matches of a query over Spark DataFrames, one per stream, as a DataFrame.
@@ -43,6 +46,7 @@ def on_spark(
         shards: into how many independent slices the join is cut; memory is divided among them. Fixed for the life of a
             checkpoint. By default as many as there are shuffle partitions, but at most 8.
         archive: a folder for the rows that are lost, with why and when, from which `repair` finds the missing matches.
+            A path or an address such as s3a://bucket/folder; it belongs to one checkpoint.
         recall: estimate recall beside the join (only where memory is capped).
     """
     query.refuse_names("Spark")
@@ -54,17 +58,17 @@ def on_spark(
         given = {name: given[name].select(*columns) for name, columns in _needed(query, given).items()}
     schemas = tuple(arrow_schema(given[name], name) for name in query.names)
     streaming = given[query.names[0]].isStreaming
-    job = Job(query, schemas, _shards(shards, given[query.names[0]]), recall, archive if streaming else None)
+    job = Job(query, schemas, _shards(shards, given[query.names[0]]), recall)
     _check(job, streaming, archive)
     binding, _ = planned(job)
-    if job.archive is not None:
-        start_archive(job)
+    if archive is not None:
+        job = replace(job, archive=start_archive(job, place_of(archive), binding))
     result = _operated(job, [_packed(job, given[name], s, streaming) for s, name in enumerate(query.names)], streaming)
     output = _output_type(binding, given)
     return _handed_on(result, observed(result, streaming), Unpacker(emit.schema(binding)), output)
 
 
-def _check(job: Job, streaming: bool, archive: str | None) -> None:
+def _check(job: Job, streaming: bool, archive: Any) -> None:
     if job.query.memory is not None and job.query.memory.share is not None and streaming:
         raise SpecError(
             f"memory {job.query.memory} is a share of what the exact join needs, which is not known for streams that "

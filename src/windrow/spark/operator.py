@@ -17,9 +17,10 @@ from windrow.engine import Engine
 from windrow.engine.intake import plain_schema
 from windrow.errors import SnapshotError, WindrowError
 from windrow.feed import engine_for, run
-from windrow.spark.archive import write_departed
+from windrow.spark.archive import Run, check_archive, write_departed
+from windrow.spark.facts import facts_of, refuse_changes
 from windrow.spark.job import Job
-from windrow.spark.pack import blob_table
+from windrow.spark.pack import WITNESS, blob_table
 from windrow.spark.routing import labels
 from windrow.spark.worker import settle
 from windrow.spec import Query, Stream
@@ -47,20 +48,23 @@ class Operator:
         shard = int(key[0])
         packed = pd.concat(list(frames), ignore_index=True)
         tables = self._tables([packed[name].to_numpy() for name in ORDER], packed["rows"])
-        identity, pushes, snapshot = state.get if state.exists else (self.job.identity, 0, None)
-        if identity != self.job.identity:
-            raise SnapshotError(_OTHER_JOB)
+        identity, pushes, snapshot = state.get if state.exists else (None, 0, None)
+        known, archive = self._known(identity), self.job.archive
+        if archive is not None:
+            files = check_archive(self.job, shard, known, _run(), all_shards=shard == WITNESS)
         engine = self._engine(shard, snapshot)
         matches = engine.push(tables)
         engine.push({}, watermark=self._watermark(state))  # holds for the rows of the next micro-batch
-        if self.job.archive is not None:
-            write_departed(self.job, shard, pushes, engine.departed())
+        remembered: dict[str, Any] = {"facts": facts_of(self.job)}
+        if archive is not None:
+            files = write_departed(archive, shard, files, engine.departed())
+            remembered["archive"] = {"id": archive.id, "files": files}
         after = engine.snapshot()
         if len(after) > LARGEST_STATE:
             raise WindrowError(
                 f"shard {shard} has a state of {len(after):,} bytes, too many for Spark: use more shards"
             )
-        state.update((identity, pushes + 1, after))
+        state.update((json.dumps(remembered), pushes + 1, after))
         settle("operator")
         for result in _results(shard, engine, [] if matches is None else [matches]):
             yield result.to_pandas()
@@ -79,11 +83,23 @@ class Operator:
             engine = engine_for(query, tables, self.job.recall)
             yield from _results(shard, engine, run(engine, tables))
 
+    def _known(self, identity: str | None) -> dict[str, Any] | None:
+        """What a state remembers of its archive; a state of another join is refused."""
+        if identity is None:
+            return None
+        try:
+            remembered = json.loads(identity)
+        except ValueError:  # of before LAYOUT 2
+            remembered = {"facts": {}}
+        refuse_changes(remembered["facts"], facts_of(self.job), "the checkpoint", SnapshotError)
+        known: dict[str, Any] | None = remembered.get("archive")
+        return known
+
     def _engine(self, shard: int, snapshot: bytes | None) -> Engine:
         """The engine of a state, or a new one."""
         query = self.job.shard_query(labels(self.job.shards).index(shard))
         if snapshot is not None:
-            return Engine.restore(bytes(snapshot), query)
+            return Engine.restore(bytes(snapshot), query, recall=self.job.recall)
         schemas = {n: plain_schema(s) for n, s in zip(query.names, self.job.schemas, strict=True)}
         return Engine(
             query, schemas, recall=self.job.recall, departures=self.job.archive is not None,
@@ -114,10 +130,14 @@ def _in_time_order(query: Query) -> Query:
     return query.with_(streams=[Stream(s.name, s.time, s.window, 0, s.where) for s in query.streams])
 
 
-_OTHER_JOB = (
-    "the checkpoint holds state of another join: another query, other columns, another number of shards, or an archive "
-    "turned on or off; restore these as they were, or start with a new checkpoint folder"
-)
+def _run() -> Run:
+    """Which query runs here, and since when; Spark tells its tasks."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    if context is None:
+        return Run()
+    return Run(context.getLocalProperty("sql.streaming.queryId"), context.getLocalProperty("spark.jobGroup.id"))
 
 
 def _results(shard: int, engine: Engine, found: Iterable[pa.Table]) -> Iterator[pa.RecordBatch]:

@@ -7,30 +7,49 @@ engine/departures.py) that have a later sequence number. Each part below is one 
     shed rows      x  rows of the other side that are not late, later than the clock of the shed row
     shed rows      x  disordered rows up to that clock that came after the shed row had left
     late rows      x  all rows of the other side (of two late rows, the left one is asked)
+
+The time of a match is that of its later row. A repair of a range looks only at rows that can be in such matches: those
+before its end, and not further before its begin than the window of their stream reaches.
 """
 
 from __future__ import annotations
 
+import os
+from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
 from windrow.engine.bind import bind
-from windrow.engine.departures import CLOCK, FIELDS, SEQ, WHY
+from windrow.engine.departures import CLOCK, SEQ
 from windrow.engine.intake import plain_schema
 from windrow.errors import InputError, SpecError
 from windrow.spark.archive import SHARD, read_header
+from windrow.spark.contents import Contents, contents
 from windrow.spark.frames import arrow_schema, check_frames, quoted
 from windrow.spark.join import on_spark
+from windrow.spark.lost import FACTS, lost_rows
+from windrow.spark.moments import Moment, moment_of, written_out
+from windrow.spark.places import place_of
 from windrow.spec import Query
 
-FACTS = (*(field.name for field in FIELDS), SHARD)
 
-
-def repair(archive: str, left_history: Any, right_history: Any) -> Any:
+def repair(
+    archive: str | os.PathLike[str],
+    left_history: Any,
+    right_history: Any,
+    since: Moment | None = None,
+    until: Moment | None = None,
+) -> Any:
     """The matches that the join with this archive has missed, as a batch DataFrame with the join's columns.
 
     The histories are batch DataFrames with every row that the two streams have brought. What the join has put out and
     what this returns are together the exact join, each match as often as it should be there.
+
+    Parameters:
+        since, until: only the matches whose later row has a time from `since` on and before `until`: datetimes, ISO
+            texts (without an offset, UTC) or, where times are integers, integers. The histories may then be cut: rows
+            from `until` on, and those that lie before `since` by more than the windows, take no part. Ranges that
+            follow each other give each missing match once.
     """
     header = read_header(archive)
     query = Query.from_json(header["query"]).with_(memory=None)
@@ -43,16 +62,44 @@ def repair(archive: str, left_history: Any, right_history: Any) -> Any:
     for name, frame in sides.items():
         if extra := [column for column in frame.columns if column not in header["columns"][name]]:
             raise SpecError(f"the history of {name!r} has a column {extra[0]!r} that the stream did not have: drop it")
-    return _Repair(archive, query, sides).matches()
+    found = contents(place_of(archive), query.names)
+    found.check()
+    return _Repair(query, sides, found, _span(header, found, since, until)).matches()
+
+
+@dataclass(frozen=True)
+class _Span:
+    """A range of time, in the units in which the engine counts; None where it has no end."""
+
+    since: int | None
+    until: int | None
+    reach: dict[str, int | None]  # how far before `since` rows of a stream matter; None: all of them
+
+    def rows(self, stream: str) -> tuple[int | None, int | None]:
+        """Between which times the rows of a stream matter."""
+        reach = self.reach[stream]
+        return (None if self.since is None or reach is None else self.since - reach), self.until
+
+
+def _span(header: dict[str, Any], found: Contents, since: Moment | None, until: Moment | None) -> _Span:
+    """The range that is asked for, if it can be repaired."""
+    first, end = moment_of(header, since, "since"), moment_of(header, until, "until")
+    if found.since is not None and (first is None or first < found.since):
+        kept = written_out(header, found.since)
+        raise SpecError(f"the archive {found.place!r} has forgotten what was lost before {kept}: give since={kept!r}")
+    if first is not None and end is not None and first >= end:
+        raise SpecError(f"since={since!r} must lie before until={until!r}")
+    names = Query.from_json(header["query"]).names
+    return _Span(first, end, dict(zip(names, header["reach"], strict=True)))
 
 
 class _Repair:
     """The parts of one repair; `names` are the streams, left first."""
 
-    def __init__(self, archive: str, query: Query, sides: dict[str, Any]) -> None:
-        self.query, self.sides = query, sides
+    def __init__(self, query: Query, sides: dict[str, Any], found: Contents, span: _Span) -> None:
+        self.query, self.found, self.span = query, found, span
+        self.sides = {name: self._near(frame, name) for name, frame in sides.items()}
         self.outputs = self._outputs()
-        self.lost = {name: self._archived(archive, name) for name in query.names}
         self.has_late = {name: bool(self._why(name, "late").limit(1).count()) for name in query.names}
 
     def _outputs(self) -> dict[str, str]:
@@ -61,13 +108,13 @@ class _Repair:
         found = bind(self.query, schemas).outputs
         return {o.name: f"{self.query.names[o.stream]}.{o.column}" for o in found}
 
-    def _archived(self, archive: str, name: str) -> Any:
-        from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
-
-        types = dict(zip(FACTS, (StringType(), LongType(), LongType(), IntegerType()), strict=True))
-        fields = [StructField(f.name, f.dataType) for f in self.sides[name].schema.fields]
-        schema = StructType(fields + [StructField(fact, type_) for fact, type_ in types.items()])
-        return self.sides[name].sparkSession.read.schema(schema).parquet(f"{archive}/{name}")
+    def _near(self, frame: Any, name: str) -> Any:
+        """The rows of a stream that may be in matches of the range."""
+        field = frame.schema[self._time(name)]
+        for bound, sign in zip(self.span.rows(name), (">=", "<"), strict=True):
+            if bound is not None:
+                frame = frame.where(f"{quoted(field.name)} {sign} {_moment(bound, field.dataType.simpleString())}")
+        return frame
 
     def matches(self) -> Any:
         """All parts together."""
@@ -77,17 +124,18 @@ class _Repair:
             self._disordered(left, right), self._disordered(right, left),
         ]  # fmt: skip
         if self.has_late[left]:
-            parts.append(self._joined({left: self._plain(left, "late"), right: self.sides[right]}))
+            parts.append(self._kept(self._joined({left: self._plain(left, "late"), right: self.sides[right]})))
         if self.has_late[right]:
-            parts.append(self._joined({left: self._in_time(left), right: self._plain(right, "late")}))
+            parts.append(self._kept(self._joined({left: self._in_time(left), right: self._plain(right, "late")})))
         return reduce(lambda a, b: a.unionByName(b), parts)
 
-    def _why(self, name: str, why: str) -> Any:
-        return self.lost[name].where(f"{WHY} = '{why}'")
+    def _why(self, name: str, *whys: str) -> Any:
+        files = self.found.kept(name)
+        return self._near(lost_rows(self.found.place, files, self.sides[name], name, whys), name)
 
     def _shed(self, name: str) -> Any:
         """The rows that memory lost, by the policy's choice or by the sampler's."""
-        return self.lost[name].where(f"{WHY} IN ('shed', 'sampled')")
+        return self._why(name, "shed", "sampled")
 
     def _plain(self, name: str, why: str) -> Any:
         return self._why(name, why).drop(*FACTS)
@@ -103,7 +151,7 @@ class _Repair:
     def _after_the_clock(self, shed: str, other: str) -> Any:
         pairs = self._joined(
             {shed: self._shed(shed), other: self._in_time(other)},
-            {"windrow_gone": f"{shed}.{CLOCK}", "windrow_time": f"{other}.{self._time(other)}"},
+            {"windrow_gone": f"{shed}.{CLOCK}"},
         )
         return self._kept(pairs.where(f"{self._ticks(other)} > windrow_gone"))
 
@@ -113,7 +161,6 @@ class _Repair:
             {shed: self._shed(shed), other: self._why(other, "disordered")},
             {
                 **{name: f"{shed}.{fact}" for name, fact in facts.items()},
-                "windrow_time": f"{other}.{self._time(other)}",
                 "windrow_came": f"{other}.{SEQ}",
                 "windrow_there": f"{other}.{SHARD}",
             },
@@ -122,10 +169,16 @@ class _Repair:
         return self._kept(pairs.where(f"{self._ticks(other)} <= windrow_gone and {came_after}"))
 
     def _joined(self, frames: dict[str, Any], extra: dict[str, str] | None = None) -> Any:
-        query = self.query.with_(select={**self.outputs, **(extra or {})})
+        times = {f"windrow_time_{name}": f"{name}.{self._time(name)}" for name in self.query.names}
+        query = self.query.with_(select={**self.outputs, **times, **(extra or {})})
         return on_spark(query, frames)
 
     def _kept(self, pairs: Any) -> Any:
+        """The output columns of the pairs in the range."""
+        later = f"greatest({', '.join(self._ticks(name) for name in self.query.names)})"
+        for bound, sign in ((self.span.since, ">="), (self.span.until, "<")):
+            if bound is not None:
+                pairs = pairs.where(f"{later} {sign} {bound}L")
         return pairs.select(*(quoted(name) for name in self.outputs))
 
     def _time(self, name: str) -> str:
@@ -133,12 +186,26 @@ class _Repair:
 
     def _ticks(self, name: str) -> str:
         """The time of a match's row of a stream, in the units in which the engine counts."""
+        column = f"windrow_time_{name}"
         kind = self.sides[name].schema[self._time(name)].dataType.simpleString()
         return {
-            "timestamp": "unix_micros(windrow_time)",
-            "timestamp_ntz": "timestampdiff(MICROSECOND, timestamp_ntz'1970-01-01 00:00:00', windrow_time)",
-            "date": "unix_date(windrow_time) * 86400000000L",
-        }.get(kind, "cast(windrow_time as bigint)")
+            "timestamp": f"unix_micros({column})",
+            "timestamp_ntz": f"timestampdiff(MICROSECOND, {_NTZ_EPOCH}, {column})",
+            "date": f"unix_date({column}) * {_DAY}L",
+        }.get(kind, f"cast({column} as bigint)")
+
+
+_DAY = 86_400_000_000
+_NTZ_EPOCH = "timestamp_ntz'1970-01-01 00:00:00'"
+
+
+def _moment(ticks: int, kind: str) -> str:
+    """A moment in a column's own type, so that sources can skip what lies outside; dates are rounded up."""
+    return {
+        "timestamp": f"timestamp_micros({ticks}L)",
+        "timestamp_ntz": f"timestampadd(MICROSECOND, {ticks}L, {_NTZ_EPOCH})",
+        "date": f"date_from_unix_date({-(-ticks // _DAY)})",
+    }.get(kind, f"{ticks}L")
 
 
 def _comparable(frame: Any, stream: str) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from windrow.spec.bytesize import format_bytes, parse_bytes
+from windrow.spec.changes import changes, query_changes
 from windrow.spec.durations import Duration, DurationLike, parse_duration
 from windrow.spec.filters import Filter
 from windrow.spec.memory import Memory
@@ -30,9 +31,11 @@ __all__ = [
     "Value",
     "Window",
     "WindowLike",
+    "changes",
     "format_bytes",
     "pair_query",
     "parse_bytes",
     "parse_duration",
+    "query_changes",
     "split_reference",
 ]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from importlib import import_module
@@ -12,7 +10,7 @@ from typing import Any, Literal, Self
 from windrow import policies
 from windrow.errors import SpecError, alternatives
 from windrow.policies import Policy
-from windrow.record import VERSION, Record, listed, number, one_of, whole
+from windrow.record import Record, listed, number, one_of, whole
 from windrow.spec import checks
 from windrow.spec.durations import Duration, DurationLike, parse_duration
 from windrow.spec.joins import NamedJoin, OnLike, on_from_json, on_to_json, parse_on
@@ -179,21 +177,20 @@ class Query(Record):
             given["memory"] = Memory.from_dict(given["memory"])
         return cls(**given)
 
-    def fingerprint(self) -> str:
-        """A hash of all that must stay the same while state of this query lives.
+    def fixed(self) -> dict[str, Any]:
+        """All that must stay the same while state of this query lives, by name, as JSON values.
 
-        Memory and the extent of windows are left out: they may change on a live engine.
+        Memory, the extent of windows, lateness, patience, and what is shed when (policy, sample, on_full) are not among
+        it: they may change on a live engine.
         """
-        data: dict[str, Any] = {"version": VERSION, **self.to_dict()}
-        del data["memory"]
-        if self.named:  # the order of joins is part of the state
-            data["on"] = list(data["on"].items())
-        if self.sample is None:  # queries of before there were samplers keep their fingerprint
-            del data["sample"]
+        data = self.to_dict()
+        on = list(data["on"].items()) if self.named else data["on"]  # the order of joins is part of the state
+        found = {"streams": list(self.names), "on": on}
         for stream in data["streams"]:
-            del stream["window"]["size"], stream["window"]["since"]
-        text = json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
-        return hashlib.sha256(text.encode()).hexdigest()
+            window = {name: stream["window"][name] for name in ("kind", "closed")}
+            for name, value in (("time", stream["time"]), ("window", window), ("where", stream["where"])):
+                found[f"{name} of {stream['name']}"] = value
+        return found | {name: data[name] for name in ("select", "value", "order", "probe_order", "seed")}
 
 
 def _streams(streams: object) -> tuple[Stream, ...]:

@@ -178,13 +178,20 @@ FOUND_OUT = (at.TRIALS_AT, at.AGES_AT)
 
 
 def carry(old: np.ndarray, old_plan: Plan, new: np.ndarray, plan: Plan, learned: bool) -> None:
-    """Copy what does not belong to single rows or keys: probe orders and, if both learn alike, what was learned."""
+    """Copy what does not belong to single rows or keys: probe orders and, if both learn alike, what was learned.
+
+    A part that only one of the plans has, such as the lifetimes of LIFE-EXPECTED, stays as it is.
+    """
     new[at.ROUTED] = old[at.ROUTED]
-    sizes = {p.word: p for p in parts(old_plan, _capacity(old), int(old[at.ORACLE_ROWS]))}
+    sizes, theirs = (
+        {part.word: part for part in parts(p, _capacity(words), int(words[at.ORACLE_ROWS]))}
+        for p, words in ((old_plan, old), (plan, new))
+    )
     same = old_plan.rule == plan.rule and old_plan.shedding == plan.shedding
     for word in ROUTES + (LEARNED if learned else ()) + (FOUND_OUT if same else ()):
         part = sizes[word]
-        view(new, word, part.outer, part.inner)[:] = view(old, word, part.outer, part.inner)
+        if part == theirs[word]:
+            view(new, word, part.outer, part.inner)[:] = view(old, word, part.outer, part.inner)
 
 
 def _capacity(words: np.ndarray) -> Capacity:

@@ -286,6 +286,11 @@ class Plan:
         mine = (self.rule, self.learning, self.shedding, self.pools, self.fail_when_full)
         return mine == (other.rule, other.learning, other.shedding, other.pools, other.fail_when_full)
 
+    def learns_as(self, other: "Plan") -> bool:
+        """Whether what a shard of the other plan has learned means the same here; AUTO weighs arrivals by itself."""
+        alike = self.learning == other.learning and (self.rule == at.AUTO) == (other.rule == at.AUTO)
+        return alike and self.learning.kind != at.STAT_NONE
+
     def for_sample(self, rows: np.ndarray, size: np.ndarray, share: float) -> "Plan":
         """The same join for a sample of its keys, with caps of its own for its pools, at least a row in each."""
         caps = (tuple(int(min(max(cap, 1), HIGH)) for cap in found) for found in (rows, size))

@@ -175,7 +175,7 @@ class Shard:
         What statistics have learned moves too, where both plans learn in the same way; what the new one has to know
         beyond that, `prepare` tells it before the residents come.
         """
-        learned = plan.learning == self.plan.learning and plan.learning.kind != at.STAT_NONE
+        learned = plan.learns_as(self.plan)
         oracle_rows = int(self.words[at.ORACLE_ROWS]) if learned else 0
         other = Shard.with_room(plan, bool(self.words[at.EMIT]), self._room_in(plan), oracle_rows)
         other.notes_as(self)

@@ -1,0 +1,48 @@
+"""Facts: what must stay the same for the life of a checkpoint and its archive, and what to say when it does not."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from windrow.errors import WindrowError
+from windrow.spark.job import LAYOUT, Job
+from windrow.spec import changes
+
+COLUMNS = "columns of "
+ANEW = "start anew: a new checkpoint and, where there is one, a new archive"
+
+
+def facts_of(job: Job) -> dict[str, Any]:
+    """What a checkpoint holds on to, by name, as JSON values."""
+    columns = {
+        f"{COLUMNS}{name}": {field.name: str(field.type) for field in job.schema(name)} for name in job.query.names
+    }
+    archive = "off" if job.archive is None else "on"
+    return {"layout": LAYOUT, **job.query.fixed(), **columns, "shards": job.shards, "archive": archive}
+
+
+def archive_facts_of(job: Job) -> dict[str, Any]:
+    """What an archive holds on to: windows, too, for which matches are missing depends on them."""
+    windows = {f"window of {stream.name}": stream.window.to_dict() for stream in job.query.streams}
+    return {**facts_of(job), **windows, "archive": "on"}
+
+
+def refuse_changes(old: Mapping[str, Any], new: Mapping[str, Any], whose: str, error: type[WindrowError]) -> None:
+    """Raise an error that says what was, what is now, and what to do, if anything differs."""
+    if old.get("layout") != LAYOUT:
+        raise error(f"{whose} was written by a windrow with another layout: go on with that one, or {ANEW}")
+    columns = [name for name in {**old, **new} if name.startswith(COLUMNS)]
+    told = changes(*({n: v for n, v in facts.items() if n not in columns} for facts in (old, new)))
+    for name in columns:
+        told += _column_changes(old.get(name, {}), new.get(name, {}), name.removeprefix(COLUMNS))
+    if told:
+        raise error(f"{whose} is of another join: {'; '.join(told)}. Set that back, or {ANEW}")
+
+
+def _column_changes(old: Mapping[str, str], new: Mapping[str, str], stream: str) -> list[str]:
+    told = [f"{stream} has no column {name!r} any more" for name in old if name not in new]
+    told += [f"{stream} has a new column {name!r}" for name in new if name not in old]
+    both = [name for name in old if name in new and old[name] != new[name]]
+    told += [f"column {name!r} of {stream} was {old[name]} and is now {new[name]}" for name in both]
+    if not told and list(old) != list(new):
+        told.append(f"the columns of {stream} are in another order")
+    return told

@@ -1,0 +1,28 @@
+"""Moments: points in time that users name, in the units in which an archive's join counts."""
+
+import datetime as dt
+from typing import Any
+
+from windrow.errors import SpecError
+from windrow.spec import Window
+from windrow.state.coding import TimeDomain, moment
+
+Moment = str | int | dt.date  # a datetime is a date
+
+
+def moment_of(header: dict[str, Any], when: Moment | None, where: str) -> int | None:
+    """A datetime, an ISO text (without an offset, UTC) or an integer in units of an archive's times, rounded up."""
+    if when is None:
+        return None
+    try:
+        window = Window.landmark(when)
+    except SpecError as error:
+        raise SpecError(f"{where}={when!r} is no moment: {error}") from None
+    return moment(window, TimeDomain(**header["times"]), where)
+
+
+def written_out(header: dict[str, Any], ticks: int) -> str | int:
+    """A moment as `moment_of` reads it."""
+    if TimeDomain(**header["times"]).unit == "steps":
+        return ticks
+    return (dt.datetime(1970, 1, 1) + dt.timedelta(microseconds=ticks)).isoformat()

@@ -1,0 +1,173 @@
+"""A join on Spark without Spark: micro-batches through packer, operator and unpacker, one shard after another.
+
+What a checkpoint keeps is a dictionary here: runs can be killed, started again under another query, and set back.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from itertools import count
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import windrow as wr
+from windrow.engine import emit
+from windrow.engine.departures import WHY
+from windrow.spark import operator
+from windrow.spark.archive import Run, read_header, start_archive
+from windrow.spark.contents import contents
+from windrow.spark.job import Job, planned
+from windrow.spark.operator import Operator
+from windrow.spark.pack import Packer
+from windrow.spark.places import opened, place_of
+from windrow.spark.unpack import Unpacker
+
+SCHEMA = pa.schema([("id", pa.int64()), ("k", pa.int64()), ("t", pa.int64())])
+WINDOW = {"left": 6, "right": 4}
+_starts = count()
+
+
+def query(lateness: int = 2, window: Mapping[str, Any] = WINDOW, **options: Any) -> wr.Query:
+    """The join of these tests."""
+    streams = [wr.Stream(name, "t", wr.Window.time(size), lateness) for name, size in window.items()]
+    given = {"on": "k", "select": {"a": "left.id", "b": "right.id"}, "memory": 8, "policy": "fifo", **options}
+    return wr.Query(streams=streams, **given)
+
+
+def batches(seed: int, pushes: int, rows: int = 12) -> list[dict[str, pa.Table]]:
+    """Rows of both streams: about three instants a batch, some out of order, some late, a few keys."""
+    chance, numbers, found = Random(seed), count(), []
+    for push in range(pushes):
+        batch: dict[str, list[dict[str, int]]] = {"left": [], "right": []}
+        for name in [chance.choice(["left", "right"]) for _ in range(rows)]:
+            time = 3 * push + chance.randrange(3) - (chance.randrange(12) if chance.random() < 0.3 else 0)
+            batch[name].append({"id": next(numbers), "k": chance.randrange(4), "t": time})
+        found.append({name: pa.Table.from_pylist(part, schema=SCHEMA) for name, part in batch.items()})
+    return found
+
+
+@dataclass
+class Kept:
+    """What Spark hands to the operator: the state of one shard."""
+
+    get: Any = None
+    exists: bool = False
+
+    def update(self, value: Any) -> None:
+        self.get, self.exists = value, True
+
+    def getCurrentWatermarkMs(self) -> int:
+        return 0
+
+
+@dataclass
+class Driven:
+    """A streaming query with a checkpoint and, unless told otherwise, an archive."""
+
+    archive: Path | str | None
+    shards: int = 2
+    schemas: tuple[pa.Schema, pa.Schema] = (SCHEMA, SCHEMA)
+    states: dict[int, Any] = field(default_factory=dict)
+    output: Counter[Any] = field(default_factory=Counter)
+    run: Run = field(default_factory=lambda: Run(f"query {next(_starts)}"))
+    job: Job | None = None
+
+    def start(self, query: wr.Query, **options: Any) -> Driven:
+        """Start, or start again: plan the join, as `on_spark` does."""
+        given = {"shards": self.shards, "schemas": self.schemas, **options}
+        archive = given.pop("archive", self.archive)
+        job = Job(query, **given)
+        binding, _ = planned(job)
+        if archive is not None:
+            job = replace(job, archive=start_archive(job, place_of(archive), binding))
+        self.job, self.run = job, replace(self.run, start=str(next(_starts)))
+        return self
+
+    def push(self, batch: dict[str, pa.Table], commit: bool = True) -> None:
+        """One micro-batch; without a commit, as if it was killed at its end."""
+        assert self.job is not None
+        after, found = dict(self.states), Counter[Any]()
+        unpack = Unpacker(emit.schema(planned(self.job)[0]))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(operator, "_run", lambda: self.run)
+            for shard, frames in self._packed(batch).items():
+                state = Kept(self.states.get(shard), shard in self.states)
+                for frame in Operator(self.job).stream((shard,), frames, state):
+                    blobs = pa.RecordBatch.from_pandas(frame)
+                    for rows in unpack([blobs.set_column(2, "matches", blobs["matches"].cast(pa.binary()))]):
+                        found.update((row["a"], row["b"]) for row in rows.to_pylist())
+                after[shard] = state.get
+        if commit:
+            self.states = after
+            self.output += found
+
+    def _packed(self, batch: dict[str, pa.Table]) -> dict[int, list[Any]]:
+        """The blobs of every shard that has some."""
+        assert self.job is not None
+        found: dict[int, list[Any]] = {}
+        for s, name in enumerate(self.job.query.names):
+            rows = batch[name].select(self.job.schemas[s].names)
+            for packed in Packer(self.job, s, streaming=True)(rows.to_batches()):
+                frame = packed.to_pandas()
+                for shard in frame["shard"].unique():
+                    found.setdefault(int(shard), []).append(frame[frame["shard"] == shard])
+        return dict(sorted(found.items()))
+
+
+def archived(archive: Path | str) -> dict[str, list[dict[str, Any]]]:
+    """The rows of an archive that count, by stream, read from its files alone."""
+    found = contents(place_of(archive), wr.Query.from_json(read_header(archive)["query"]).names)
+    found.check()
+    system, root = opened(found.place)
+    rows: dict[str, list[dict[str, Any]]] = {}
+    for stream in WINDOW:
+        tables = [pq.read_table(system.open_input_file(f"{root}/{f.name}")) for f in found.kept(stream)]
+        rows[stream] = [row for table in tables for row in table.to_pylist()]
+    return rows
+
+
+def bags(archive: Path | str) -> dict[str, Counter[Any]]:
+    """The same as multisets."""
+    return {name: Counter(tuple(row.items()) for row in rows) for name, rows in archived(archive).items()}
+
+
+def missed(lost: dict[str, list[dict[str, Any]]], history: list[dict[str, pa.Table]]) -> Counter[Any]:
+    """The pairs that were missed, by the rule of engine/departures.py."""
+    found: Counter[Any] = Counter()
+    rows = {name: pa.concat_tables([batch[name] for batch in history]).to_pylist() for name in WINDOW}
+    by_why: dict[tuple[str, str], dict[int, Any]] = {(n, w): {} for n in WINDOW for w in ("late", "shed", "disordered")}
+    for name in WINDOW:
+        for row in lost[name]:
+            by_why[name, "shed" if row[WHY] == "sampled" else row[WHY]][row["id"]] = row
+    for left in rows["left"]:
+        for right in rows["right"]:
+            if not fits(left, right):
+                continue
+            pair = left["id"], right["id"]
+            if left["id"] in by_why["left", "late"] or right["id"] in by_why["right", "late"]:
+                found[pair] += 1
+                continue
+            for s, x, o, y in (("left", left, "right", right), ("right", right, "left", left)):
+                gone, seen = by_why[s, "shed"].get(x["id"]), by_why[o, "disordered"].get(y["id"])
+                if gone is not None:
+                    after = seen is not None and seen["windrow_seq"] >= gone["windrow_seq"]  # of one key, so one shard
+                    found[pair] += y["t"] > gone["windrow_clock"] or after
+    return +found
+
+
+def fits(left: Mapping[str, Any], right: Mapping[str, Any]) -> bool:
+    """Whether two rows match."""
+    return left["k"] == right["k"] and -WINDOW["left"] < left["t"] - right["t"] < WINDOW["right"]
+
+
+def exact(history: list[dict[str, pa.Table]]) -> Counter[Any]:
+    """The exact join."""
+    rows = {name: pa.concat_tables([batch[name] for batch in history]).to_pylist() for name in WINDOW}
+    return Counter((a["id"], b["id"]) for a in rows["left"] for b in rows["right"] if fits(a, b))
