@@ -38,7 +38,9 @@ def found(spark: Any, folders: Folders, archive: str) -> dict[str, Any]:
     answers["static"] &= truncated.join().count() == truncated.matches < truncated.exact_matches
     streams = [streamed(spark, path, 3) for path in folders.paths.values()]
     marked = [stream.withWatermark("ts", f"{LATENESS} seconds") for stream in streams]
-    answers["streaming"] = multiset(collected(joined(*marked, "name", lateness=0, shards=3))) == exact
+    matches = joined(*marked, "name", lateness=0, shards=3)
+    answers["streaming"] = multiset(collected(matches)) == exact
+    answers["chained"] = refused(matches.withColumnRenamed("left_name", "name"), marked[1])
     query, name = started(joined(*streams, "name", shards=3, memory=60, archive=archive))
     metrics = wr.spark.metrics(query)
     query.awaitTermination()
@@ -46,6 +48,15 @@ def found(spark: Any, folders: Folders, archive: str) -> dict[str, Any]:
     answers["metrics"], answers["output"] = metrics.to_dict(), output.total()
     answers["repaired"] = output + multiset(wr.repair(archive, *sides).toArrow()) == exact
     return answers
+
+
+def refused(matches: Any, stream: Any) -> str:
+    """Why matches cannot be joined again in the same query."""
+    try:
+        wr.join(matches, stream, on="name", time={"left": "left_ts", "right": "ts"}, within="10 s")
+    except wr.errors.SpecError as error:
+        return str(error)
+    return "it was not"
 
 
 if __name__ == "__main__":

@@ -498,12 +498,16 @@ class Engine:
             if header["bound"]:
                 engine._fill(header, list(snap.parts))
         if recall is False:
-            engine._tracks, engine._tracker = False, None
-            if engine._shard is not None:
-                engine._shard.note(0.0)
+            engine._track_no_longer()
         if query is not None and query != old:
             engine._change(query)
         return engine
+
+    def _track_no_longer(self) -> None:
+        """Estimate recall no longer."""
+        self._tracks, self._tracker = False, None
+        if self._shard is not None:
+            self._shard.note(0.0)
 
     def _fill(self, header: dict[str, Any], parts: list[pa.Buffer]) -> None:
         """Take over the state of a snapshot."""

@@ -1,5 +1,6 @@
 """Spark DataFrames as streams: what they are, what their columns are in Arrow, what they say about lateness."""
 
+from collections.abc import Collection, Iterable
 from typing import Any
 
 import pyarrow as pa
@@ -8,6 +9,7 @@ from windrow.errors import DuplicateColumn, InputError, SpecError
 from windrow.spec import Query, Stream
 
 WATERMARK_DELAY = "spark.watermarkDelayMs"
+OWN = "windrow_"
 
 
 def is_spark_frame(data: Any) -> bool:
@@ -61,6 +63,38 @@ def declared_lateness(frame: Any, stream: Stream) -> int | None:
             "one watermark per stream: declare it on the time column, or leave it out and give lateness="
         )
     return delays.get(str(stream.time))
+
+
+def by_place(frame: Any, columns: Collection[str]) -> Any:
+    """Some columns of a frame, called by their places.
+
+    Spark takes dots and backticks in names for syntax, and may not tell upper from lower case.
+    """
+    places = [f"c{k}" for k in range(len(frame.columns))]
+    return frame.toDF(*places).select(*(p for p, c in zip(places, frame.columns, strict=True) if c in columns))
+
+
+def is_case_sensitive(frame: Any) -> bool:
+    """Whether the session of a frame tells columns apart that differ in case only."""
+    return str(frame.sparkSession.conf.get("spark.sql.caseSensitive", "false")).lower() == "true"
+
+
+def refuse_twins(names: Iterable[str], where: str, what: str, case_sensitive: bool) -> None:
+    """Refuse columns that Spark does not tell apart."""
+    seen: dict[str, str] = {}
+    for name in () if case_sensitive else names:
+        if (other := seen.setdefault(name.lower(), name)) != name:
+            raise DuplicateColumn(
+                f"{where} would have columns {other!r} and {name!r}, which Spark does not tell apart: {what}"
+            )
+
+
+def refuse_own(names: Iterable[str], where: str) -> None:
+    """Refuse columns that are called as windrow's own are in an archive."""
+    if own := [name for name in names if name.lower().startswith(OWN)]:
+        raise DuplicateColumn(
+            f"{where} has a column {own[0]!r}, but names that begin with {OWN} are windrow's in an archive: rename it"
+        )
 
 
 def quoted(column: str) -> str:

@@ -17,7 +17,17 @@ from windrow.engine.intake import plain_schema
 from windrow.errors import SpecError
 from windrow.policies import Given
 from windrow.spark.archive import start_archive
-from windrow.spark.frames import WATERMARK_DELAY, arrow_schema, check_frames, declared_lateness, quoted
+from windrow.spark.chained import refuse_chained
+from windrow.spark.frames import (
+    WATERMARK_DELAY,
+    arrow_schema,
+    by_place,
+    check_frames,
+    declared_lateness,
+    is_case_sensitive,
+    refuse_own,
+    refuse_twins,
+)
 from windrow.spark.interpreter import check_interpreter
 from windrow.spark.job import Job, planned
 from windrow.spark.metrics import observed
@@ -52,19 +62,22 @@ def on_spark(
     query.refuse_names("Spark")
     given = dict(frames)
     check_frames(query, given)
+    for name in query.names:
+        refuse_chained(given[name], name)
     check_interpreter(given[query.names[0]])
     query = _with_declared_lateness(query, given)
-    if archive is None:
-        given = {name: given[name].select(*columns) for name, columns in _needed(query, given).items()}
-    schemas = tuple(arrow_schema(given[name], name) for name in query.names)
+    schemas = {name: arrow_schema(given[name], name) for name in query.names}
+    travelling = _needed(query, schemas) if archive is None else {name: schemas[name].names for name in query.names}
+    chosen = tuple(pa.schema([schemas[name].field(c) for c in columns]) for name, columns in travelling.items())
     streaming = given[query.names[0]].isStreaming
-    job = Job(query, schemas, _shards(shards, given[query.names[0]]), recall)
+    job = Job(query, chosen, _shards(shards, given[query.names[0]]), recall)
     _check(job, streaming, archive)
     binding, _ = planned(job)
+    output = _output_type(binding, given)
     if archive is not None:
+        _check_archived(job, output)
         job = replace(job, archive=start_archive(job, place_of(archive), binding))
     result = _operated(job, [_packed(job, given[name], s, streaming) for s, name in enumerate(query.names)], streaming)
-    output = _output_type(binding, given)
     return _handed_on(result, observed(result, streaming), Unpacker(emit.schema(binding)), output)
 
 
@@ -100,10 +113,18 @@ def _with_declared_lateness(query: Query, frames: Mapping[str, Any]) -> Query:
     return query.with_(streams=streams)
 
 
-def _needed(query: Query, frames: Mapping[str, Any]) -> dict[str, list[str]]:
+def _check_archived(job: Job, output: Any) -> None:
+    """An archive is read again by Spark, beside columns of windrow's own."""
+    for name in job.query.names:
+        columns = job.schema(name).names
+        refuse_twins(columns, f"the archive of stream {name!r}", "rename one of them", case_sensitive=False)
+        refuse_own(columns, f"stream {name!r}")
+    refuse_own(output.names, "the output")
+
+
+def _needed(query: Query, schemas: Mapping[str, pa.Schema]) -> dict[str, list[str]]:
     """By stream, the columns that have to travel."""
-    schemas = {name: plain_schema(arrow_schema(frames[name], name)) for name in query.names}
-    binding = bind(query.with_(memory=None), schemas)
+    binding = bind(query.with_(memory=None), {name: plain_schema(schema) for name, schema in schemas.items()})
     found = {}
     for stream, payload in zip(query.streams, binding.payload, strict=True):
         keep = {*payload, stream.time, *(f.column for f in stream.where)}
@@ -112,7 +133,7 @@ def _needed(query: Query, frames: Mapping[str, Any]) -> dict[str, list[str]]:
             keep.add(query.policy.column)
         if query.value is not None:
             keep |= {column for s, column in query.value.columns if s == stream.name}
-        found[stream.name] = [quoted(column) for column in frames[stream.name].columns if column in keep]
+        found[stream.name] = [column for column in schemas[stream.name].names if column in keep]
     return found
 
 
@@ -128,7 +149,8 @@ def _packed(job: Job, frame: Any, stream: int, streaming: bool) -> Any:
     """One stream as blobs, with Spark's watermark over their latest times, or the one that the frame already has."""
     from pyspark.sql import functions as F
 
-    packed = frame.mapInArrow(_function(Packer(job, stream, streaming)), PACKED)
+    rows = by_place(frame, job.schemas[stream].names)
+    packed = rows.mapInArrow(_function(Packer(job, stream, streaming)), PACKED)
     spec = job.query.streams[stream]
     if not streaming or not pa.types.is_timestamp(job.schemas[stream].field(spec.time).type):
         return packed
@@ -163,6 +185,8 @@ def _output_type(binding: Any, frames: Mapping[str, Any]) -> Any:
     """The output's columns with Spark's own types."""
     from pyspark.sql.types import StructField, StructType
 
+    names, frame = [o.name for o in binding.outputs], next(iter(frames.values()))
+    refuse_twins(names, "the output", "choose and name the columns with select=", is_case_sensitive(frame))
     types = [{f.name: f.dataType for f in frames[name].schema.fields} for name in binding.query.names]
     return StructType([StructField(o.name, types[o.stream][o.column]) for o in binding.outputs])
 

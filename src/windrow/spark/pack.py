@@ -97,10 +97,14 @@ def _pieces(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa
         waiting.append(batch)
         rows += batch.num_rows
         if rows >= PIECE_ROWS:
-            yield pa.Table.from_batches(waiting).cast(schema)
+            yield _piece(waiting, schema)
             waiting, rows = [], 0
     if rows:
-        yield pa.Table.from_batches(waiting).cast(schema)
+        yield _piece(waiting, schema)
+
+
+def _piece(batches: list[pa.RecordBatch], schema: pa.Schema) -> pa.Table:
+    return pa.Table.from_batches(batches).rename_columns(schema.names).cast(schema)
 
 
 def _latest(part: pa.Table, time: str | None) -> pa.Scalar:

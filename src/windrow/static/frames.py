@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from windrow.engine.outputs import outputs
 from windrow.errors import SpecError
 from windrow.kernels import truncated
-from windrow.spark.frames import arrow_schema, check_frames, quoted
+from windrow.spark.frames import arrow_schema, by_place, check_frames, is_case_sensitive, refuse_twins
 from windrow.spec import Query
 from windrow.state.coding import key_codes, row_bytes
 from windrow.static.choice import Budget, Method, choose
@@ -63,8 +63,10 @@ def truncate_frames(query: Query, frames: dict[str, Any], budget: Budget, method
             raise SpecError(f"relation {name!r} is a stream, which has no end: windrow.join joins streams")
     schemas = {name: arrow_schema(frame, name) for name, frame in frames.items()}
     keys = key_columns(query, schemas)
-    sides = list(frames.values())
-    both = [histogram(frame, keys, k) for k, frame in enumerate(sides)]
+    given = list(frames.values())
+    sides = [by_place(frame, frame.columns) for frame in given]
+    by = [[f"c{frame.columns.index(column)}" for column in keys.columns[k]] for k, frame in enumerate(given)]
+    both = [histogram(frame, by[k], keys.types) for k, frame in enumerate(sides)]
     label, count = labels([h.keys.columns for h in both], keys.types)
     m, n = (np.bincount(one, h.rows, count).astype(np.int64) for one, h in zip(label, both, strict=True))
     choice = choose(m, n, (both[0].null_rows, both[1].null_rows), budget, method)
@@ -73,7 +75,8 @@ def truncate_frames(query: Query, frames: dict[str, Any], budget: Budget, method
         for one, h, kept in zip(label, both, (choice.kept.a, choice.kept.b), strict=True)
     ]
     nulls = (choice.null_left, choice.null_right)
-    parts = [_truncated(frame, keys.columns[k], both[k], wanted[k], nulls[k]) for k, frame in enumerate(sides)]
+    cut = [_truncated(frame, by[k], both[k], wanted[k], nulls[k]) for k, frame in enumerate(sides)]
+    parts = [frame.toDF(*whole.columns) for frame, whole in zip(cut, given, strict=True)]
     names = outputs(query, schemas, query.joins[0])
     return Truncated.of(
         parts,
@@ -89,11 +92,11 @@ def truncate_frames(query: Query, frames: dict[str, Any], budget: Budget, method
 # ------------------------------------------------------------------------------------------ histograms
 
 
-def histogram(frame: Any, keys: KeyColumns, side: int) -> Histogram:
+def histogram(frame: Any, keys: list[str], types: tuple[pa.DataType, ...]) -> Histogram:
     """The rows per key of a relation, counted by Spark."""
     from pyspark.sql import functions as F
 
-    columns = [F.col(quoted(column)) for column in keys.columns[side]]
+    columns = [F.col(column) for column in keys]
     known = reduce(lambda a, b: a & b, [column.isNotNull() for column in columns])
     # All rows without a key are one group, whatever their other columns.
     named = [F.when(known, column).alias(f"k{i}") for i, column in enumerate(columns)]
@@ -103,7 +106,7 @@ def histogram(frame: Any, keys: KeyColumns, side: int) -> Histogram:
     rows = found[ROWS].to_numpy().astype(np.int64)
     weight = found[WEIGHT].to_numpy().astype(np.int64) + fixed * rows
     only_keys = found.drop_columns([ROWS, WEIGHT])
-    codes, valid = key_codes(only_keys.columns, keys.types)
+    codes, valid = key_codes(only_keys.columns, types)
     null = np.zeros(len(rows), np.bool_) if valid is None else ~valid
     order = np.argsort(codes, kind="stable")  # Spark gives groups in any order
     order = order[~null[order]]
@@ -120,7 +123,7 @@ def _row_size(frame: Any) -> tuple[int, Any]:
     widths = {"boolean": 1, "tinyint": 1, "smallint": 2, "int": 4, "float": 4, "date": 4}
     fixed, variable = 0, F.lit(0).cast("long")
     for field in frame.schema.fields:
-        column = F.col(quoted(field.name))
+        column = F.col(field.name)
         if isinstance(field.dataType, (T.StringType, T.BinaryType)):
             size = F.octet_length(column)
         elif isinstance(field.dataType, (T.StructType, T.ArrayType, T.MapType)):
@@ -137,12 +140,12 @@ def _row_size(frame: Any) -> tuple[int, Any]:
 # ------------------------------------------------------------------------------------------ rows
 
 
-def _truncated(frame: Any, columns: tuple[str, ...], counts: Histogram, wanted: Ints, nulls: int) -> Any:
+def _truncated(frame: Any, columns: list[str], counts: Histogram, wanted: Ints, nulls: int) -> Any:
     """The rows of a relation that are kept."""
     from pyspark.sql import functions as F
 
     whole, part = wanted == counts.rows, (wanted > 0) & (wanted < counts.rows)
-    known = reduce(lambda a, b: a & b, [F.col(quoted(column)).isNotNull() for column in columns])
+    known = reduce(lambda a, b: a & b, [F.col(column).isNotNull() for column in columns])
     pieces = []
     if whole.all():
         pieces.append(frame.where(known))
@@ -161,33 +164,26 @@ def _truncated(frame: Any, columns: tuple[str, ...], counts: Histogram, wanted: 
     return reduce(lambda a, b: a.unionAll(b), pieces) if pieces else frame.where(F.lit(False))
 
 
-def _matching(frame: Any, columns: tuple[str, ...], keys: pa.Table, how: str) -> Any:
+def _matching(frame: Any, columns: list[str], keys: pa.Table, how: str) -> Any:
     """The rows of a frame with, or without, one of the keys."""
     from pyspark.sql import functions as F
 
     types = {field.name: field.dataType for field in frame.schema.fields}
-    taken = set(frame.columns)
-    names = [_unused(f"key_{i}", taken) for i in range(len(columns))]
+    names = [f"key_{i}" for i in range(len(columns))]
     listed = frame.sparkSession.createDataFrame(keys.rename_columns(names))
     pairs = list(zip(names, columns, strict=True))
     listed = listed.select(*(F.col(name).cast(types[column]).alias(name) for name, column in pairs))
     if keys.num_rows <= BROADCAST:
         listed = F.broadcast(listed)
-    same = reduce(lambda a, b: a & b, [F.col(quoted(column)) == F.col(name) for name, column in pairs])
+    same = reduce(lambda a, b: a & b, [F.col(column) == F.col(name) for name, column in pairs])
     return frame.join(listed, same, how)
-
-
-def _unused(name: str, taken: set[str]) -> str:
-    while name.lower() in {other.lower() for other in taken}:
-        name += "_"
-    return name
 
 
 def _lowest(frame: Any, rows: int) -> Any:
     """So many rows of a frame, chosen by their contents."""
     from pyspark.sql import functions as F
 
-    ordered = [F.col(quoted(f.name)) for f in frame.schema.fields if _orderable(f.dataType)]
+    ordered = [F.col(f.name) for f in frame.schema.fields if _orderable(f.dataType)]
     return frame.orderBy(F.xxhash64(*ordered), *ordered).limit(rows) if ordered else frame.limit(rows)
 
 
@@ -205,6 +201,8 @@ def _joined(parts: list[Any], keys: KeyColumns, names: Any) -> Any:
     """Spark's own join of the truncated relations, with columns named as by `windrow.join`."""
     from pyspark.sql import functions as F
 
+    called = [o.name for o in names]
+    refuse_twins(called, "the join", "rename one of them before", is_case_sensitive(parts[0]))
     renamed = []
     for side, frame in enumerate(parts):  # by position, so that a relation can be joined with itself
         renamed.append(frame.toDF(*(f"c{side}_{i}" for i in range(len(frame.columns)))))
