@@ -37,7 +37,7 @@ END = 2**63 - 1
 EXTREME = [math.inf, -math.inf, math.nan, 1e308, -1e308, 5e-324, None, 1e150, -0.0]
 FAR_TIMES = [2**62 - 1, 2**62, END, -(2**62) + 1, -(2**62), -END - 1]
 ROOMY = at.CACHED  # keys whose table is twice as large, so that leaves may wait (kernels/score.py)
-MARKS = [*FAR_TIMES, 2**70, -(2**70), 0]
+MARKS = [2**62, END, -(2**62), -END, 0]  # beyond, a watermark is refused: no row could have the time
 
 Schemas = dict[str, pa.Schema]
 
@@ -278,7 +278,7 @@ def _with_extremes(case: Case, random: Random, extreme: bool, far: bool) -> Case
     pool = EXTREME if extreme else [0.0, 1.0, 2.5, -1.0, None]
     timed = case.query.streams[0].time is not None
     far = far and timed and all(pa.types.is_integer(schema.field("t").type) for schema in case.schemas.values())
-    shift = random.choice([0, 2**62 - 64, -(2**62) + 8]) if far else 0
+    shift = random.choice([0, 2**62 - 64, -(2**62) + 8, END - 64, -END + 8]) if far else 0
 
     def row(old: dict[str, Any]) -> dict[str, Any]:
         more = {"worth": random.choice(pool), "priority": random.choice(pool)}
