@@ -25,7 +25,8 @@ settings.load_profile("dev")
 # What runs on Spark is one such piece; the others here take ten seconds or more with cold kernels.
 _LONGEST = (
     "tests/spark/", "tests/unit/test_static.py", "tests/contract/test_policies.py", "tests/contract/test_generated.py",
-    "tests/contract/test_queue.py", "tests/oracle/", "tests/unit/test_greedy_dual.py", "tests/unit/test_live_change.py", "tests/unit/test_analysis.py",
+    "tests/contract/test_queue.py", "tests/oracle/", "tests/unit/test_greedy_dual.py",
+    "tests/unit/test_live_change.py", "tests/unit/test_analysis.py",
 )  # fmt: skip
 
 
