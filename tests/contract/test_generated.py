@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from inspect import signature
 from typing import Any
 
 import pyarrow as pa
@@ -160,7 +161,7 @@ class Twins:
         })  # fmt: skip
 
 
-DEFAULT = type(policies.resolve("auto"))
+DEFAULT = type(policies.resolve(signature(wr.Query.__init__).parameters["policy"].default))
 OTHERS = [policy for policy in (*policies.ALL, policies.Given) if policy is not DEFAULT]
 TRIALS = {"forks": WHOLE, "samples": SAMPLES}
 
