@@ -134,6 +134,19 @@ def test_far_apart_snapshots_change_nothing(case: Case, at: int) -> None:
     assert_same(multiset(found), exact_join(case.query, case.batches), case.query)
 
 
+@examples(40)
+@given(far_cases(sizes=(2,)), st.sampled_from([0, 1e-300, 1.0, 1e308, float("inf")]))
+def test_far_apart_a_queue_with_room_for_all_loses_nothing(case: Case, service: float) -> None:
+    """Time that passes in the queue is a distance, too."""
+    timed = [wr.Window.unbounded() if s.window.kind == "rows" else s.window for s in case.query.streams]
+    streams = zip(case.query.streams, timed, strict=True)
+    query = case.query.with_(streams=[wr.Stream(s.name, s.time, window, s.lateness) for s, window in streams])
+    unit = "1 ns" if case.schemas["a"].field("t").type == TYPES["ns"] else 1
+    queue = wr.Queue(wr.Engine(query, case.schemas), service=service, capacity=99, form="modular", per=unit)
+    found = [queue.push(batch) for batch in Case(query, case.schemas, case.batches).tables]
+    assert_same(multiset([*found, queue.flush()]), exact_join(query, case.batches), query)
+
+
 @pytest.mark.parametrize("policy", policies.ALL, ids=lambda policy: policy.name)
 @pytest.mark.parametrize("sample", [None, "unbiased"])
 def test_every_policy_bears_times_far_apart(policy: Any, sample: Any) -> None:
