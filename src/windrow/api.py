@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -66,7 +67,7 @@ def join(
     patience: DurationLike | None = None,
     recall: bool = True,
     shards: int | None = None,
-    archive: str | None = None,
+    archive: str | os.PathLike[str] | None = None,
     sample: float | Literal["unbiased"] | None = None,
 ) -> Any:
     """Join two streams: rows meet when they match and lie within each other's windows.

@@ -8,6 +8,7 @@ forgotten and still needed.
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -17,8 +18,10 @@ import pyarrow as pa
 import pytest
 from tests.spark import driving
 from tests.spark.driving import Driven, archived, bags, batches, exact, missed, query
+from typer.testing import CliRunner
 
 import windrow as wr
+from windrow.cli import app
 from windrow.errors import InputError, SnapshotError, SpecError, WindrowError
 from windrow.spark import upkeep
 from windrow.spark.archive import HEADER, Run, read_header
@@ -337,3 +340,27 @@ def test_forgetting_needs_a_moment_and_windows_that_end(tmp_path: Path) -> None:
 def _endless() -> wr.Query:
     streams = [wr.Stream("left", "t"), wr.Stream("right", "t", 4)]
     return query().with_(streams=streams)
+
+
+def test_upkeep_from_the_command_line(small: None, tmp_path: Path) -> None:
+    run(tmp_path, batches(17, 12))
+
+    def windrow(*words: str) -> Any:
+        return CliRunner().invoke(app, ["archive", *words], prog_name="windrow")
+
+    before = bags(tmp_path)
+    done = windrow("compact", str(tmp_path))
+    assert done.exit_code == 0 and re.fullmatch(r"\d+ files before, \d+ after; 0 removed\n", done.stdout), done.output
+    assert bags(tmp_path) == before
+    found = json.loads(windrow("forget", str(tmp_path), "--before", "25", "--json").stdout)
+    assert found["removed"] > 0 and contents(str(tmp_path), driving.WINDOW).since == 25
+    for words, says in {
+        ("forget", str(tmp_path), "--before", "2024-01-01"): "before: times are integers",
+        ("forget", str(tmp_path), "--before", "soon"): "before='soon' is no moment",
+        ("compact", str(tmp_path / "left")): "is no archive of windrow",
+        ("compact", "dbfs:/lost"): "windrow knows file:",
+    }.items():
+        refused = windrow(*words)
+        assert refused.exit_code == 1 and says in refused.stderr and refused.stderr.count("\n") == 1
+    for words in ([], ["--help"], ["compact", "--help"], ["forget", "--help"]):
+        assert "Example:" in windrow(*words).stdout

@@ -13,7 +13,7 @@ a push that Spark runs again: nobody merges or forgets it.
 import json
 import re
 import secrets
-from collections.abc import Iterable
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -71,11 +71,16 @@ class Contents:
         """The files of a stream that count."""
         return [file for (name, _), row in sorted(self.rows.items()) if name == stream for file in row.kept]
 
+    @property
+    def missing(self) -> File | None:
+        """The first file that is not there."""
+        gaps = ((*key, row.missing) for key, row in sorted(self.rows.items()) if row.missing is not None)
+        return next((File(stream, shard, number, number) for stream, shard, number in gaps), None)
+
     def check(self) -> None:
         """Raise an error if any file is missing."""
-        for (stream, shard), row in sorted(self.rows.items()):
-            if row.missing is not None:
-                raise InputError(not_whole(self.place, File(stream, shard, row.missing, row.missing)))
+        if self.missing is not None:
+            raise InputError(not_whole(self.place, self.missing))
 
 
 def not_whole(place: str, missing: File) -> str:
@@ -86,12 +91,18 @@ def not_whole(place: str, missing: File) -> str:
     )
 
 
-def contents(place: str, streams: Iterable[str], only: int | None = None) -> Contents:
+def contents(place: str, streams: Collection[str], only: int | None = None) -> Contents:
     """The files of an archive, or of one of its shards.
 
     Numbers of newest files are read first and those forgotten last, so that what others write or forget meanwhile looks
-    neither missing nor forgotten too early.
+    neither missing nor forgotten too early. A shard may just have taken a file back: what seems missing is looked for
+    once more.
     """
+    found = _contents(place, streams, only)
+    return found if found.missing is None else _contents(place, streams, only)
+
+
+def _contents(place: str, streams: Collection[str], only: int | None) -> Contents:
     system, root = opened(place)
     newest = _newest(system, root, only)
     found: dict[tuple[str, int], list[File]] = {}

@@ -12,6 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from windrow.engine.departures import FIELDS, WHY
@@ -44,6 +45,16 @@ class Reader:
                     table = pa.Table.from_batches([batch])
                     wanted = pc.is_in(table[WHY], pa.array(self.whys))
                     yield from table.filter(wanted).select(self.schema.names).cast(self.schema).to_batches()
+
+
+def any_lost(place: str, files: Sequence[File], why: str) -> bool:
+    """Whether any row was lost for a reason; only that column is looked at, as far as needed."""
+    if not files:
+        return False
+    system, root = opened(place)
+    paths = [f"{root}/{file.name}" for file in files]
+    found = ds.dataset(paths, schema=pa.schema([FIELDS[0]]), format="parquet", filesystem=system)
+    return bool(found.head(1, columns=[WHY], filter=ds.field(WHY) == why).num_rows)
 
 
 def _groups(files: Sequence[File]) -> tuple[tuple[str, ...], ...]:

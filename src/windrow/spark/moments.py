@@ -11,14 +11,17 @@ Moment = str | int | dt.date  # a datetime is a date
 
 
 def moment_of(header: dict[str, Any], when: Moment | None, where: str) -> int | None:
-    """A datetime, an ISO text (without an offset, UTC) or an integer in units of an archive's times, rounded up."""
+    """A datetime, an ISO text (without an offset, UTC) or an integer in units of an archive's times."""
     if when is None:
         return None
+    domain = TimeDomain(**header["times"])
+    if isinstance(when, str) and domain.unit == "steps" and when.removeprefix("-").isdecimal():
+        when = int(when)
     try:
         window = Window.landmark(when)
     except SpecError as error:
         raise SpecError(f"{where}={when!r} is no moment: {error}") from None
-    return moment(window, TimeDomain(**header["times"]), where)
+    return moment(window, domain, where)
 
 
 def written_out(header: dict[str, Any], ticks: int) -> str | int:

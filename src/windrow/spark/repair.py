@@ -4,8 +4,8 @@ A pair of rows was missed if one of them was late, or if the one that was proces
 came. What came after a shed row left is told by time: every row behind its clock, and those disordered rows (see
 engine/departures.py) that have a later sequence number. Each part below is one batch join by the same engine:
 
-    shed rows      x  rows of the other side that are not late, later than the clock of the shed row
-    shed rows      x  disordered rows up to that clock that came after the shed row had left
+    shed rows      x  rows of the other side that are not late: those later than the clock of the shed row, and
+                      disordered ones up to that clock that came after the shed row had left
     late rows      x  all rows of the other side (of two late rows, the left one is asked)
 
 The time of a match is that of its later row. A repair of a range looks only at rows that can be in such matches: those
@@ -27,7 +27,7 @@ from windrow.spark.archive import SHARD, read_header
 from windrow.spark.contents import Contents, contents
 from windrow.spark.frames import arrow_schema, check_frames, quoted
 from windrow.spark.join import on_spark
-from windrow.spark.lost import FACTS, lost_rows
+from windrow.spark.lost import FACTS, any_lost, lost_rows
 from windrow.spark.moments import Moment, moment_of, written_out
 from windrow.spark.places import place_of
 from windrow.spec import Query
@@ -100,7 +100,7 @@ class _Repair:
         self.query, self.found, self.span = query, found, span
         self.sides = {name: self._near(frame, name) for name, frame in sides.items()}
         self.outputs = self._outputs()
-        self.has_late = {name: bool(self._why(name, "late").limit(1).count()) for name in query.names}
+        self.has_late = {name: any_lost(found.place, found.kept(name), "late") for name in query.names}
 
     def _outputs(self) -> dict[str, str]:
         """Output columns by name, each as "stream.column"."""
@@ -119,10 +119,7 @@ class _Repair:
     def matches(self) -> Any:
         """All parts together."""
         left, right = self.query.names
-        parts = [
-            self._after_the_clock(left, right), self._after_the_clock(right, left),
-            self._disordered(left, right), self._disordered(right, left),
-        ]  # fmt: skip
+        parts = [self._after(left, right), self._after(right, left)]
         if self.has_late[left]:
             parts.append(self._kept(self._joined({left: self._plain(left, "late"), right: self.sides[right]})))
         if self.has_late[right]:
@@ -132,10 +129,6 @@ class _Repair:
     def _why(self, name: str, *whys: str) -> Any:
         files = self.found.kept(name)
         return self._near(lost_rows(self.found.place, files, self.sides[name], name, whys), name)
-
-    def _shed(self, name: str) -> Any:
-        """The rows that memory lost, by the policy's choice or by the sampler's."""
-        return self._why(name, "shed", "sampled")
 
     def _plain(self, name: str, why: str) -> Any:
         return self._why(name, why).drop(*FACTS)
@@ -148,25 +141,21 @@ class _Repair:
         back = {f.name: "map_from_entries" for f in self.sides[name].schema.fields if f.dataType.typeName() == "map"}
         return there.selectExpr(*(_called(back.get(column), column) for column in there.columns))
 
-    def _after_the_clock(self, shed: str, other: str) -> Any:
-        pairs = self._joined(
-            {shed: self._shed(shed), other: self._in_time(other)},
-            {"windrow_gone": f"{shed}.{CLOCK}"},
-        )
-        return self._kept(pairs.where(f"{self._ticks(other)} > windrow_gone"))
-
-    def _disordered(self, shed: str, other: str) -> Any:
+    def _after(self, shed: str, other: str) -> Any:
+        """The pairs of shed rows and what came after they had left; a disordered row is asked twice, as either kind."""
         facts = {"windrow_gone": CLOCK, "windrow_left": SEQ, "windrow_here": SHARD}
+        partners = self._in_time(other).unionByName(self._why(other, "disordered"), allowMissingColumns=True)
         pairs = self._joined(
-            {shed: self._shed(shed), other: self._why(other, "disordered")},
+            {shed: self._why(shed, "shed", "sampled"), other: partners},
             {
                 **{name: f"{shed}.{fact}" for name, fact in facts.items()},
                 "windrow_came": f"{other}.{SEQ}",
                 "windrow_there": f"{other}.{SHARD}",
             },
         )
+        later = f"windrow_came is null and {self._ticks(other)} > windrow_gone"
         came_after = "windrow_here = windrow_there and windrow_came >= windrow_left"
-        return self._kept(pairs.where(f"{self._ticks(other)} <= windrow_gone and {came_after}"))
+        return self._kept(pairs.where(f"({later}) or ({came_after} and {self._ticks(other)} <= windrow_gone)"))
 
     def _joined(self, frames: dict[str, Any], extra: dict[str, str] | None = None) -> Any:
         times = {f"windrow_time_{name}": f"{name}.{self._time(name)}" for name in self.query.names}
