@@ -71,14 +71,16 @@ def missed(departed: dict[str, list[dict[str, Any]]], history: dict[str, list[di
 @given(
     pushes(),
     st.integers(1, 6),
-    st.sampled_from(["rand", "fifo", "prob", "life"]),
+    st.sampled_from([policy.name for policy in wr.policies.ALL]),
     st.booleans(),
     st.integers(0, 8),
     st.sampled_from([None, 0.3, 0.8, "unbiased"]),
+    st.none() | st.lists(st.integers(-6, 30), min_size=6, max_size=6).map(sorted),
 )
 def test_output_and_what_departures_missed_are_the_exact_join(
-    batches: list[list[Row]], memory: int, policy: str, split: bool, lateness: int, sample: Any
+    batches: list[list[Row]], memory: int, policy: str, split: bool, lateness: int, sample: Any, told: list[int] | None
 ) -> None:
+    """With a clock of the engine's own, or with one that is told after each push."""
     streams = [wr.Stream(name, "t", wr.Window.time(size), lateness) for name, size in WINDOW.items()]
     budget = wr.Memory(max(memory, 2) if split else memory, split=split or None)
     query = wr.Query(
@@ -89,11 +91,13 @@ def test_output_and_what_departures_missed_are_the_exact_join(
         policy=policy,
         sample=sample,
     )
-    engine = wr.Engine(query, {name: table([], name).schema for name in WINDOW}, departures=True)
+    schemas = {name: table([], name).schema for name in WINDOW}
+    engine = wr.Engine(query, schemas, departures=True, own_clock=told is None)
     output: Counter[Any] = Counter()
     departed: dict[str, list[dict[str, Any]]] = {name: [] for name in WINDOW}
-    for batch in batches:
+    for k, batch in enumerate(batches):
         matches = engine.push({name: table(batch, name) for name in WINDOW})
+        engine.push({}, watermark=told[k] if told is not None else None)
         output.update((m["a"], m["b"]) for m in matches.to_pylist())
         for name, rows in engine.departed().items():
             departed[name] += rows.to_pylist()
@@ -154,6 +158,14 @@ def test_a_shrinking_memory_hands_out_what_it_sheds() -> None:
     engine.push({"left": one_key(5, "left"), "right": one_key(1, "right")})
     engine.memory = 2
     assert sum(t.num_rows for t in engine.departed().values()) == engine.metrics.total("shed") == 4
+
+
+def test_columns_that_departures_would_add_twice() -> None:
+    query = wr.Query(streams=[wr.Stream(n, "t", 10) for n in WINDOW], on="k", memory=2)
+    rows = one_key(2, "left").append_column("windrow_why", pa.array(["x", "y"]))
+    with pytest.raises(wr.errors.DuplicateColumn, match=r"a column 'windrow_why'.*rename it"):
+        wr.Engine(query, departures=True).push({"left": one_key(2, "left"), "right": rows})
+    wr.Engine(query).push({"left": one_key(2, "left"), "right": rows})
 
 
 def test_a_watermark_from_outside_expires_and_makes_late() -> None:

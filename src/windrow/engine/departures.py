@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from windrow.engine.prepare import Packed, Rows
+from windrow.errors import DuplicateColumn
 from windrow.kernels import layout as at
 from windrow.state.columns import empty_table
 
@@ -28,6 +29,8 @@ class Departures:
     """The rows of each stream that were lost since they were last asked for."""
 
     def __init__(self, schemas: list[pa.Schema]) -> None:
+        if taken := [field.name for schema in schemas for field in FIELDS if field.name in schema.names]:
+            raise DuplicateColumn(f"a stream has a column {taken[0]!r}, which departed rows get: rename it")
         self.schemas = [pa.schema([*schema, *FIELDS]) for schema in schemas]
         self._pieces: list[list[pa.Table]] = [[] for _ in schemas]
 
