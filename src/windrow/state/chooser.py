@@ -1,6 +1,6 @@
 """The rule AUTO: rows are kept by how often their partners arrive, and how arrivals are counted is tried out.
 
-What can be chosen (CHOICES): all arrivals, late ones only at two half-lives, or both; those of the partners' streams,
+What can be chosen (CHOICES): all arrivals, recent ones only at two half-lives, or both; those of the partners' streams,
 or of all streams together, for a key that has just come on one stream may be about to come on the other. No choice
 serves all streams best (docs/decisions/0017).
 
@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Choice:
-    """A way to count: late arrivals with a half-life of a part of a window, or all, or both; of partners or pooled."""
+    """A way to count: recent arrivals with a half-life of a part of a window, or all, or both; of partners or pooled."""
 
     part: int = 0  # the half-life is a window over this; 0: all arrivals count the same
     pooled: bool = False  # over the streams
-    mixed: bool = False  # all arrivals beside the late ones, with as much weight in sum
+    mixed: bool = False  # all arrivals beside the recent ones, with as much weight in sum
 
     @property
     def word(self) -> int:
@@ -53,7 +53,7 @@ CHOICES = (
 # all streams; but all scores change with them now and then, which in a large shard is too much work to begin with
 LARGE, SMALL = 0, 1
 TRIED = len(CHOICES) - 1  # at a time: of these two the one that fits
-USUAL_PART = 8  # of the half-life while all arrivals count the same, so that late ones are known when asked for
+USUAL_PART = 8  # of the half-life while all arrivals count the same, so that recent ones are known when asked for
 TRIAL_ROWS = 4096  # residents that are tried with, about
 LEAST_ROWS = 48  # and at least
 MOST_TIMES = 2  # as many as should be tried with are too many: wait until fewer rows have the sampled keys
@@ -100,8 +100,8 @@ class Chooser:
         choice = CHOICES[self.choice]
         counts = "all arrivals"
         if choice.part and self.weighed:
-            late = f"arrivals with a half-life of {self._half_life(choice):,}"
-            counts = f"{late}, and all" if choice.mixed else late
+            recent = f"arrivals with a half-life of {self._half_life(choice):,}"
+            counts = f"{recent}, and all" if choice.mixed else recent
         return f"{counts}, {'of all streams together' if choice.pooled else 'of the partner streams'}"
 
     # -- pieces of a batch -----------------------------------------------------------------------------------------
@@ -235,15 +235,15 @@ class Chooser:
         choice = CHOICES[number]
         half_life = self._half_life(choice)
         shard.words[at.CHOICE], shard.words[at.HALF_LIFE] = choice.word, max(2, int(half_life * share))
-        late = half_life / np.log(2.0)  # so many late arrivals weigh as much as all together
-        mean, weight = late / max(late, self._arrivals), shard.floats[at.WEIGHT]
+        recent = half_life / np.log(2.0)  # so many recent arrivals weigh as much as all together
+        mean, weight = recent / max(recent, self._arrivals), shard.floats[at.WEIGHT]
         shard.floats[at.MIX] = mean * weight * np.sqrt(MIX_STEP) if choice.mixed else 0.0
         shard.floats[at.MIX_UNTIL] = weight * MIX_STEP if choice.mixed else np.inf
         block.write_growth(shard.words)
         upkeep.reconsider(shard.words)
 
     def _weigh(self, again: bool = False) -> None:
-        """Let the shard and all that is tried go by their choices, as all arrivals weigh now beside late ones.
+        """Let the shard and all that is tried go by their choices, as all arrivals weigh now beside recent ones.
 
         Again that is only of use to those that mix them.
         """
