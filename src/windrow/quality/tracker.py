@@ -7,6 +7,7 @@ always counted exactly.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -118,13 +119,13 @@ class Tracker:
             "last": self._last.tolist(),
         }
 
-    def resume(self, state: dict[str, object]) -> None:
+    def resume(self, state: dict[str, Any]) -> None:
         """Take over what a snapshot keeps beside the shard; raises ValueError if it cannot be that."""
-        share, given_up, *sums = (state[name] for name in ("share", "given_up", "recent", "last"))
-        pairs = [np.array(pair, np.float64) for pair in sums]
-        if type(share) is not float or type(given_up) is not bool or len(state) != 4:
-            raise ValueError("the estimate of recall is not what it says")
-        if any(pair.shape != (2,) or not np.isfinite(pair).all() for pair in pairs):
+        share, given_up, *pairs = (state[name] for name in ("share", "given_up", "recent", "last"))
+        sums = np.array(pairs, object)
+        if sums.shape != (2, 2) or {type(number) for number in (share, *sums.flat)} != {float} or len(state) != 4:
+            raise ValueError("the estimate of recall has numbers that are none")
+        if type(given_up) is not bool or not np.isfinite(sums.astype(np.float64)).all():
             raise ValueError("the estimate of recall has sums that are no numbers")
         stored = self.shard.floats[at.SAMPLE_SHARE]
         whole = given_up or share == 1.0  # nothing is sampled, or nothing is stored any more
@@ -133,4 +134,4 @@ class Tracker:
         if given_up and (self.shard.stream_counter(at.ROWS).any() or self.exact):
             raise ValueError("the estimate of recall was given up and has rows")
         self.share, self.given_up = share, given_up
-        self.recent, self._last = pairs
+        self.recent, self._last = sums.astype(np.float64)
