@@ -43,7 +43,7 @@ from windrow.state import narrow, snapshot
 from windrow.state.block import view
 
 SPARE_BYTES = 1 << 30  # of address space beyond what the program has when it starts
-SECONDS = 120  # for a case
+SECONDS = 60  # of the processor, for a case
 
 
 class Forgery(Exception):
@@ -194,6 +194,7 @@ def main() -> None:
         names = drawn(Random(given.seed), names, given.seeds)
     snapshots = {name: made(name) for name in names}
     limit()
+    signal.signal(signal.SIGVTALRM, too_long)
     sys.exit(run(given, snapshots))
 
 
@@ -203,6 +204,10 @@ def drawn(random: Random, names: list[str], count: int) -> list[str]:
     first = {name.split()[0]: name for name in names}
     rest = [name for name in names if name not in first.values()]
     return [*first.values(), *rest[: max(count - len(first), 0)]]
+
+
+def too_long(*_: Any) -> None:
+    raise TimeoutError(f"longer than {SECONDS} s")
 
 
 def limit() -> None:
@@ -218,7 +223,7 @@ def run(given: argparse.Namespace, snapshots: dict[str, Made]) -> int:
     for case in range(given.cases) if given.case is None else [given.case]:
         name = names[case % len(names)]
         what, data = altered(Random(f"{given.seed} {case}"), snapshots[name].data)
-        signal.alarm(SECONDS)
+        signal.setitimer(signal.ITIMER_VIRTUAL, SECONDS)
         try:
             result = outcome(snapshots[name], data)
         except BaseException as error:
@@ -232,7 +237,7 @@ def run(given: argparse.Namespace, snapshots: dict[str, Made]) -> int:
             print(f"case {case}, {name}, {what}: {type(error).__name__}: {str(error)[:300]}")
             where = f"{os.path.basename(last.filename)}:{last.lineno} {last.name}"
             print(f"    {where}; repeat with --seed {given.seed} --case {case}", flush=True)
-        signal.alarm(0)
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
         counts.setdefault(name.split()[0], Counter())[result] += 1
         if failures >= given.failures:
             break

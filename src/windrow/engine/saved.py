@@ -233,15 +233,14 @@ def _check_counters(state: State) -> None:
 def _check_costs(binding: Binding, columns: Columns, tables: list[pa.Table]) -> None:
     """Residents are charged for what they hold."""
     for s, table in enumerate(tables):
-        cost, expected = columns[f"{s}.cost"], costs(binding, s, table)
-        if not _keeps(binding, s):
-            expected = np.full(len(cost), fixed_cost(binding))
+        cost = columns[f"{s}.cost"]
+        expected = costs(binding, s, table) if _keeps(binding, s) else np.full(len(cost), fixed_cost(binding))
+        if np.array_equal(cost, expected):
+            continue
+        doubtful = expected > LARGEST_COST // 2  # cut there, maybe under another policy
         if any(depends_on_batch(type_) for type_ in table.schema.types):
-            fine = len(cost) == len(expected) and bool((cost >= fixed_cost(binding)).all())
-        else:
-            largest = expected > LARGEST_COST // 2  # cut there, maybe under another policy
-            fine = len(cost) == len(expected) and bool(((cost == expected) | largest).all())
-        if not fine:
+            doubtful = cost >= fixed_cost(binding)
+        if len(cost) != len(expected) or not (doubtful | (cost == expected)).all():
             raise ValueError(f"the rows of {binding.query.names[s]!r} cost something else")
 
 

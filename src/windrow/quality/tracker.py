@@ -7,6 +7,7 @@ much the groups' counts differ gives the interval. Matches produced are always c
 """
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -170,13 +171,14 @@ class Tracker:
             "last": self._last.tolist(),
         }
 
-    def resume(self, state: dict[str, object]) -> None:
+    def resume(self, state: dict[str, Any]) -> None:
         """Take over what a snapshot keeps beside the shard; raises ValueError if it cannot be that."""
-        share, given_up, missed, *sums = (state[name] for name in ("share", "given_up", "missed", "recent", "last"))
-        pairs = [np.array(pair, np.float64) for pair in sums]
-        if type(share) is not float or type(missed) is not float or type(given_up) is not bool or len(state) != 5:
-            raise ValueError("the estimate of recall is not what it says")
-        if any(pair.shape != (2,) or not np.isfinite(pair).all() for pair in pairs):
+        share, given_up, missed, *pairs = (state[name] for name in ("share", "given_up", "missed", "recent", "last"))
+        sums = np.array(pairs, object)
+        kinds = {type(number) for number in (share, missed, *sums.flat)}
+        if sums.shape != (2, 2) or kinds != {float} or len(state) != 5:
+            raise ValueError("the estimate of recall has numbers that are none")
+        if type(given_up) is not bool or not np.isfinite(sums.astype(np.float64)).all():
             raise ValueError("the estimate of recall has sums that are no numbers")
         stored = self.shard.floats[at.SAMPLE_SHARE]
         whole = given_up or share == 1.0  # nothing is sampled, or nothing is stored any more
@@ -187,4 +189,4 @@ class Tracker:
         if not 0.0 <= missed < at.HIGH or (missed and share == 1.0):
             raise ValueError("the estimate of recall has missed what cannot be")
         self.share, self.given_up, self.missed = share, given_up, missed
-        self.recent, self._last = pairs
+        self.recent, self._last = sums.astype(np.float64)

@@ -16,7 +16,8 @@ from windrow.state.plan import Plan
 HEAVIEST = 1e100  # estimate.fade scales all weights down before they pass it
 LEAST_STEP, LARGEST = 1e-6, 1e304  # of a histogram: hist_learn starts with the one, and takes values below 1e300
 ROUNDED = 1.0 + 1e-9
-CREDITS = 2.0**53  # whole numbers below it are exact as floats
+MOST = 1e120  # of a sum of weights
+CREDITS = 2**53  # whole numbers below it are exact as floats
 
 
 def head(words: np.ndarray, plan: Plan) -> bool:
@@ -26,7 +27,19 @@ def head(words: np.ndarray, plan: Plan) -> bool:
     fine &= words[at.SEQ] <= words[at.ARRIVALS]  # count_row is called for every row, and some are not taken
     fine &= words[at.ROUTED] <= words[at.ARRIVALS]
     fine &= plan.value is not None or words[at.VALUE] == 0
+    fine &= words[at.MATCHED] <= most_matches(words, plan)
     return bool(fine) and _weights(words, plan) and _tuned(words, plan) and _sampled(words.view(np.float64))
+
+
+def most_matches(words: np.ndarray, plan: Plan) -> int:
+    """Matches that so many rows can have, in a join of them all."""
+    return int(min(int(words[at.SEQ]) ** plan.streams, HIGH - 1))
+
+
+def most_credit(words: np.ndarray, plan: Plan) -> int:
+    """Credit that a row can have: every join adds to it with every row, its rank among all at most (pay_marked)."""
+    rows = int(words[at.SEQ]) + 1
+    return min(len(plan.members) * 2 * rows * rows, CREDITS - 1)
 
 
 def _weights(words: np.ndarray, plan: Plan) -> bool:
@@ -68,6 +81,7 @@ def lines(words: np.ndarray, found: np.ndarray) -> bool:
     counters = found[:, [at.EXPIRED, at.SHED, at.SAMPLED, at.RANK]]
     fine = bool(((counters >= 0) & (counters < HIGH)).all()) and bool((found[:, at.SAMPLED] <= found[:, at.SHED]).all())
     fine &= int(counters[:, 3].sum()) == words[at.ARRIVALS]  # count_row raises both
+    fine &= words[at.RANDOM] <= int(found[:, at.SHED].sum())  # retain.victim
     last = found[:, at.LAST_TIME]
     fine &= int(last.max()) == words[at.CLOCK]  # move_clock
     return bool(fine) and _seen(words, found)
@@ -91,13 +105,13 @@ def table(name: str, found: np.ndarray, plan: Plan) -> bool:
         return hists(found, plan)
     if name == "sketch":
         return sketch(found, plan)
-    own = {"tally": tally, "life": life, "credit": credit, "ages": ages}
-    return own[name](found) if name in own else _counted(found)
+    own = {"life": life, "ages": ages}
+    return own[name](found) if name in own else found.dtype == np.int64 or _counted(found)
 
 
-def tally(found: np.ndarray) -> bool:
-    """Visits, and candidates let through."""
-    return bool(((found >= 0) & (found < HIGH)).all())
+def tally(found: np.ndarray, most: int) -> bool:
+    """Visits, and candidates let through: no more than there can be matches."""
+    return bool(((found >= 0) & (found <= most)).all())
 
 
 def hists(found: np.ndarray, plan: Plan) -> bool:
@@ -114,6 +128,8 @@ def hists(found: np.ndarray, plan: Plan) -> bool:
         return not bool((tree < 0.0).any() or (total < 0.0).any())
     if not bool(np.isfinite(found).all() and (tree >= 0.0).all() and (tree[:, 0] == 0.0).all()):
         return False
+    if plan.value != "product" and not bool((total <= MOST).all()):
+        return False
     return bool((np.abs(tree[:, at.BINS] - total) <= 0.01 * total).all())  # apart from rounding they are the same sum
 
 
@@ -128,11 +144,11 @@ def sketch(found: np.ndarray, plan: Plan) -> bool:
     return _counted(counts) and bool((found >= 0.0).all())
 
 
-def credit(found: np.ndarray) -> bool:
+def credit(found: np.ndarray, most: int, seq: int) -> bool:
     """Where the levels of credits begin and how wide they are (levels.py), the highest credit, admissions seen."""
     low, shift, top, seen = (found[:, k] for k in (at.C_LOW, at.C_SHIFT, at.C_TOP, at.C_SEEN))
-    fine = (low >= 0) & (low < CREDITS) & (shift >= 0) & (shift < 53) & (top >= 0) & (top < CREDITS)
-    return bool((fine & (seen >= 0) & (seen < HIGH)).all())
+    fine = (low >= 0) & (low <= most) & (shift >= 0) & (shift < 53) & (top >= 0) & (top <= most)
+    return bool((fine & (seen >= 0) & (seen <= seq)).all())
 
 
 def ages(found: np.ndarray) -> bool:
@@ -151,8 +167,8 @@ def oracle(codes: np.ndarray, starts: np.ndarray, counts: list[np.ndarray]) -> b
 
 
 def _counted(found: np.ndarray) -> bool:
-    """Whether numbers are finite and not negative."""
-    return bool(((found >= 0.0) & (found < np.inf)).all())
+    """Whether numbers can be sums of weights."""
+    return bool(((found >= 0.0) & (found <= MOST)).all())
 
 
 # ------------------------------------------------------------------------------------------- rows and keys
@@ -187,15 +203,15 @@ def frequencies(found: np.ndarray) -> bool:
     return _counted(found)
 
 
-def credits_of(base: np.ndarray, gained: np.ndarray) -> bool:
+def credits_of(base: np.ndarray, gained: np.ndarray, most: int) -> bool:
     """Credits are whole numbers that are not negative: the sum of what a row started with and what its key gained."""
-    whole = np.abs(base) < CREDITS
-    return bool(whole.all()) and bool(((base + gained >= 0.0) & (base == np.floor(base))).all())
+    credits = base + gained
+    return bool(((credits >= 0.0) & (credits <= most) & (base == np.floor(base))).all())
 
 
-def gained(found: np.ndarray, filed: np.ndarray, residents: np.ndarray) -> bool:
+def gained(found: np.ndarray, filed: np.ndarray, residents: np.ndarray, seq: int) -> bool:
     """What the residents of keys have gained, and what levels know of it (credit.pay_key): nothing without any."""
-    fine = (found >= filed) & (filed >= 0.0) & (found < CREDITS)
+    fine = (found >= filed) & (filed >= 0.0) & (found <= seq)
     whole = (found == np.floor(found)) & (filed == np.floor(filed))
     return bool((fine & whole & ((residents > 0) | (found == 0.0))).all())
 

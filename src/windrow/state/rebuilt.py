@@ -154,6 +154,10 @@ class _Building:
         if len(oracle):
             view(words, at.ORACLE_AT, *oracle.shape)[:] = oracle
             view(words, at.ORACLE_START_AT, 1, self.plan.directories + 1)[0] = self._get("oracle.starts")
+        _check(possible.tally(tables[at.TALLY_AT], possible.most_matches(words, self.plan)), "tally")
+        if at.CREDIT_AT in tables:
+            self.most_credit = possible.most_credit(words, self.plan)
+            _check(possible.credit(tables[at.CREDIT_AT], self.most_credit, int(words[at.SEQ])), "credit")
         tallies = self.shard.matched_by_join.sum() if self.plan.joins is not None else words[at.MATCHED]
         sampled = words[at.SAMPLE_SHARE] != 0
         _check(tallies == words[at.MATCHED] or (sampled and tallies > words[at.MATCHED]), "tally")
@@ -217,7 +221,7 @@ class _Building:
                 if name == "left":
                     _check(bool((values >= 0).all()), f"{stream}.left")
                 if name == "score" and plan.rule == at.GREEDY_DUAL and plan.by_row:
-                    _check(possible.credits_of(values, _ZERO), f"{stream}.score")
+                    _check(possible.credits_of(values, _ZERO, self.most_credit), f"{stream}.score")
                 compact.write_slots(words, self.first[stream], field, values.view(np.int64))
 
     def _check_residents(self, words: np.ndarray, s: int, time: np.ndarray, seq: np.ndarray, cost: np.ndarray) -> None:
@@ -250,10 +254,12 @@ class _Building:
         for s in range(self.plan.streams) if self.plan.credits_by_key else ():
             keys = np.arange(len(found[f"freq{s}"]))
             residents = compact.read_keys(words, d, keys, at.PER_STREAM * s + at.COUNT)
-            _check(possible.gained(found[f"freq{s}"], found[f"filed{s}"], residents), f"d{d}.filed{s}")
+            fine = possible.gained(found[f"freq{s}"], found[f"filed{s}"], residents, int(words[at.SEQ]))
+            _check(fine, f"d{d}.filed{s}")
             slots = np.arange(self.first[s], self.first[s + 1])
             mine = compact.read_slots(words, slots, np.array([at.LINK0 + at.KEY]))[0]
-            _check(possible.credits_of(self._column(s, "score", np.float64), found[f"freq{s}"][mine]), f"{s}.score")
+            base, gained = self._column(s, "score", np.float64), found[f"freq{s}"][mine]
+            _check(possible.credits_of(base, gained, self.most_credit), f"{s}.score")
 
     def _index(self, words: np.ndarray, ix: int, stream: int, column: int) -> None:
         numbers = self._column(stream, f"number{column}")
