@@ -16,7 +16,7 @@ from windrow.state.plan import Plan
 HEAVIEST = 1e100  # estimate.fade scales all weights down before they pass it
 LEAST_STEP, LARGEST = 1e-6, 1e304  # of a histogram: hist_learn starts with the one, and takes values below 1e300
 ROUNDED = 1.0 + 1e-9
-MOST = 1e120  # of a sum of weights
+MOST = 1e290  # of a sum of weights, or of values (estimate.MOST_GAIN): far above any, and adding to it changes nothing
 CREDITS = 2**53  # whole numbers below it are exact as floats
 
 
@@ -32,8 +32,8 @@ def head(words: np.ndarray, plan: Plan) -> bool:
 
 
 def most_matches(words: np.ndarray, plan: Plan) -> int:
-    """Matches that so many rows can have, in a join of them all."""
-    return int(min(int(words[at.SEQ]) ** plan.streams, HIGH - 1))
+    """Matches that so many rows can have, if all of them match in every join."""
+    return int(min(len(plan.members) * int(words[at.SEQ]) ** plan.streams, HIGH - 1))
 
 
 def most_credit(words: np.ndarray, plan: Plan) -> int:
