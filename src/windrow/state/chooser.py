@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Choice:
-    """A way to count: recent arrivals with a half-life of a part of a window, or all, or both; of partners or pooled."""
+    """A way to count: recent arrivals with a half-life, a part of a window, or all, or both; of partners or pooled."""
 
     part: int = 0  # the half-life is a window over this; 0: all arrivals count the same
     pooled: bool = False  # over the streams
