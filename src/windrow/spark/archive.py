@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import fs
@@ -54,14 +55,14 @@ def start_archive(job: Job, place: str, binding: Binding) -> Archive:
         for folder in (*job.query.names, SHARDS):
             system.create_dir(f"{root}/{folder}", recursive=True)
         if system.get_file_info(f"{root}/{HEADER}").type == fs.FileType.NotFound:
-            reach = [int(words[0]) for words in binding.plan.windows]
+            reach = binding.plan.windows[:, 0].view(np.uint64).tolist()  # distances are unsigned (kernels/apart.py)
             written = {
                 "id": secrets.token_hex(8),
                 "facts": facts,
                 "query": job.query.with_(memory=None).to_json(),
                 "columns": {name: job.schema(name).names for name in job.query.names},
                 "times": asdict(binding.domain),
-                "reach": [most if most < at.HIGH - 1 else None for most in reach],  # None: such rows match for ever
+                "reach": [most if most < at.HIGH else None for most in reach],  # None: such rows match for ever
             }
             write_whole(system, f"{root}/{HEADER}", json.dumps(written).encode())
     header = read_header(place)
