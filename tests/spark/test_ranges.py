@@ -17,7 +17,7 @@ from tests.running import assert_same
 from tests.spark.driving import WINDOW, Driven, archived, batches, exact, missed, query
 
 import windrow as wr
-from windrow.errors import InputError, SpecError
+from windrow.errors import InputError, SpecError, UnknownColumn
 from windrow.spark import upkeep
 from windrow.spark.contents import contents
 from windrow.spark.moments import moment_of, written_out
@@ -47,6 +47,8 @@ def test_ranges_give_each_missing_match_once(
         found = wr.repair(f"file://{tmp_path}", *sides.values(), **bounds).toArrow()
         return Counter((row["a"], row["b"]) for row in found.to_pylist())
 
+    with pytest.raises(UnknownColumn, match="'t'"):
+        wr.repair(tmp_path, sides["left"].drop("t"), sides["right"], since=EDGE)
     assert_same(repaired(until=EDGE), early, f"seed {seed}")
     wr.spark.compact(tmp_path)  # leaves files over
     assert wr.spark.forget(tmp_path, before=EDGE).removed > 0

@@ -78,7 +78,7 @@ def surroundings() -> dict[str, str]:
 def run(command: list[str], folder: Path, env: Mapping[str, str]) -> str:
     env = {**env, "TMPDIR": str(folder)}
     done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=900, check=False)
-    assert done.returncode == 0, f"{command}\n{done.stdout[-3_000:]}\n{done.stderr[-3_000:]}"
+    assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
     return done.stdout
 
 

@@ -483,7 +483,7 @@ class Engine:
             raise SnapshotError(
                 f"the snapshot is of another query: {'; '.join(changed)}; restore it without query=, or start anew"
             )
-        if recall and not header["recall"]:
+        if recall and not header.get("recall"):
             raise SnapshotError(
                 "recall was off and is now on, but what was missed so far is not known: leave it off, or start anew"
             )

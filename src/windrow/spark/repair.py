@@ -98,13 +98,13 @@ class _Repair:
 
     def __init__(self, query: Query, sides: dict[str, Any], found: Contents, span: _Span) -> None:
         self.query, self.found, self.span = query, found, span
+        self.outputs = self._outputs(sides)
         self.sides = {name: self._near(frame, name) for name, frame in sides.items()}
-        self.outputs = self._outputs()
         self.has_late = {name: any_lost(found.place, found.kept(name), "late") for name in query.names}
 
-    def _outputs(self) -> dict[str, str]:
-        """Output columns by name, each as "stream.column"."""
-        schemas = {name: plain_schema(arrow_schema(frame, name)) for name, frame in self.sides.items()}
+    def _outputs(self, sides: dict[str, Any]) -> dict[str, str]:
+        """Output columns by name, each as "stream.column"; histories that lack a column are refused."""
+        schemas = {name: plain_schema(arrow_schema(frame, name)) for name, frame in sides.items()}
         found = bind(self.query, schemas).outputs
         return {o.name: f"{self.query.names[o.stream]}.{o.column}" for o in found}
 
