@@ -20,6 +20,8 @@ from windrow import policies, statistics
 from windrow.errors import WindrowError
 from windrow.quality.distortion import distortion
 
+pytestmark = pytest.mark.filterwarnings("error::RuntimeWarning")  # numpy's way to say that a number is wrong
+
 NUMBERS = [0, 1, -1, 2**31, 2**53 + 1, 2**61, 2**62, 2**63 - 1, 2**63, 2**64, -(2**63), -(2**63) - 1, 10**400]
 NUMBERS += [0.5, -0.5, 1e-320, 1e308, float("inf"), float("-inf"), float("nan")]
 THINGS = [True, None, "", "x", "5", b"5", [], [5], {}, {"left": 5}, {"x": 5}, object(), len, Decimal("1.5"), 1j]

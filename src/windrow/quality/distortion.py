@@ -78,5 +78,6 @@ def _counts(values: Any, what: str) -> np.ndarray:
 
 
 def _shares(counts: np.ndarray) -> np.ndarray:
+    counts = np.ldexp(counts, -np.frexp(counts.max())[1])  # none above one, so that their sum is finite
     total = counts.sum()
     return counts / total if total else np.full(len(counts), 1.0 / len(counts))

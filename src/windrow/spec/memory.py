@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 from windrow.errors import MemoryTooSmall, SpecError
-from windrow.record import INT64_MAX, Record, as_int, name_text, number, whole
+from windrow.record import INT64_MAX, Record, as_int, name_text, whole
 from windrow.spec.bytesize import format_bytes, parse_bytes
 
 Split = None | Literal["even"] | tuple[tuple[str, float], ...]
@@ -143,6 +144,7 @@ def _split(split: Any) -> Split:
         raise SpecError("memory: split names no stream; use True for equal parts")
     for stream, ratio in ratios.items():
         name_text(stream, "memory: a stream in split")
-        if not number(ratio, f"memory: the ratio of stream {stream!r}"):
+        known = isinstance(ratio, (int, float)) and not isinstance(ratio, bool)
+        if not known or not 0 < ratio <= sys.float_info.max:
             raise SpecError(f"memory: the ratio of stream {stream!r} must be a number above 0, got {ratio!r}")
     return tuple(sorted((stream, float(ratio)) for stream, ratio in ratios.items()))
