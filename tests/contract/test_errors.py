@@ -21,6 +21,7 @@ import windrow as wr
 from windrow import errors
 from windrow.engine import engine as engine_module
 from windrow.files import open_table
+from windrow.state import snapshot as snapshots
 
 STREAMS = [wr.Stream("left", "ts", 5), wr.Stream("right", "ts", 5)]
 
@@ -377,7 +378,7 @@ def test_a_snapshot_of_an_unknown_version(saved: bytes) -> None:
     newer = bytearray(saved[:-4])
     newer[8] += 1
     whole = bytes(newer) + zlib.crc32(newer).to_bytes(4, "little")
-    with pytest.raises(errors.SnapshotError, match="version 4"):
+    with pytest.raises(errors.SnapshotError, match=f"version {snapshots.VERSION}:"):
         wr.Engine.restore(whole)
 
 

@@ -124,6 +124,8 @@ def test_growth_gives_tournaments_an_even_number_of_leaves(more):
     for plan in (plan_of(rule=at.LIFE, pools=2), plan_of(3, rule=at.LIFE), plan_of(rule=at.PROB, value="sum")):
         shard = Shard(plan)
         for _ in range(12):
-            shard.make_room(at.GROW_SLOTS, more)
-            shard.make_room(at.GROW_KEYS, more)
+            for status, cap in ((at.GROW_SLOTS, at.SLOT_CAP), (at.GROW_KEYS, at.KEY_CAP)):
+                before, shard.words[at.NEED] = int(shard.words[cap]), more
+                shard.make_room(status)
+                assert shard.words[cap] >= before + more
             assert shard.words[at.LEAVES] % 2 == 0

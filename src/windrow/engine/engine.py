@@ -8,9 +8,8 @@ counters; a snapshot is what is alive of these (saved.py), and nothing else.
 """
 
 import datetime as dt
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,7 @@ from windrow.engine.bind import Binding, bind
 from windrow.engine.departures import Departures
 from windrow.engine.intake import as_table, plain_schema
 from windrow.engine.metrics import Metrics, StreamMetrics
-from windrow.engine.oracle import oracle_table
+from windrow.engine.oracle import oracle_for, oracle_table
 from windrow.engine.prepare import Packed, Rows, rows_of, tables
 from windrow.errors import InputError, MemoryFull, SnapshotError, SpecError, WindrowError, alternatives
 from windrow.kernels import layout as at
@@ -210,7 +209,7 @@ class Engine:
         self._raise_watermark(mark)
         matches = emit.Found(binding, payloads)
         try:
-            for where, records in self._pieces(packed):
+            for where, records in packed.pieces(self._ahead):
                 for found in shard.advance(records):
                     matches.add(found)
                 packed.slot[where] = records[at.R_SLOT :: packed.words]
@@ -226,16 +225,9 @@ class Engine:
         self._false += matches.false
         return matches.tables()
 
-    def _pieces(self, packed: Packed) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Pieces of a push, cut between ticks where the estimate of recall has to catch up."""
-        for where, records in packed.pieces():
-            ticks, start = records[at.R_TICK :: packed.words], 0
-            while start < len(ticks):
-                end = start + (self._tracker.ahead if self._tracker is not None else len(ticks))
-                if end < len(ticks):
-                    end = start + int(np.searchsorted(ticks[start:], ticks[end - 1], side="right"))
-                yield where[start:end], records[start * packed.words : end * packed.words]
-                start = end
+    def _ahead(self) -> int:
+        """How many rows may be taken before the estimate of recall has to catch up."""
+        return self._tracker.ahead if self._tracker is not None else at.HIGH
 
     def _track(self, shard: Shard, records: np.ndarray) -> None:
         """Let the estimate of recall see what the shard has just taken, and whom it has shed."""
@@ -352,24 +344,12 @@ class Engine:
             self._tracker = self._tracker_for(binding)
             shard.change(binding.plan)
             return shard
-        oracle = self._oracle_for(binding)
+        oracle = oracle_for(old.plan, binding, self._oracle)
         self._tracker = self._tracker_for(binding)
         moved, slots = shard.moved_to(binding.plan, oracle)
         for payload in self._payloads:
             payload.chunks = [(table, slots[owners]) for table, owners in payload.chunks]
         return moved
-
-    def _oracle_for(self, binding: Binding) -> Callable[[Shard], None] | None:
-        """What writes the oracle's table into a new shard; None where there is none to write, or it moves along."""
-        old, _ = self.bound()
-        if binding.plan.learning.kind != at.STAT_ORACLE or old.plan.learning.kind == at.STAT_ORACLE:
-            return None
-        if not self._oracle:
-            raise SpecError(
-                f"policy {binding.query.policy.name!r} with the statistic 'oracle' needs oracle= with the whole "
-                "streams, and a snapshot of an engine without a cap does not hold them: start anew"
-            )
-        return partial(oracle_table, binding, self._oracle)
 
     def _tracker_for(self, binding: Binding) -> Tracker | None:
         """The estimate of recall under a changed binding: it goes on, or begins where there was no cap before.

@@ -1,6 +1,7 @@
 """The oracle's table: frequencies over whole streams, counted before the join starts. Not honest, and says so."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -11,7 +12,20 @@ from windrow.errors import SpecError
 from windrow.kernels import layout as at
 from windrow.kernels.estimate import MOST_GAIN
 from windrow.state.block import view
+from windrow.state.plan import Plan
 from windrow.state.shard import Shard
+
+
+def oracle_for(old: Plan, binding: Binding, whole: Mapping[str, pa.Table]) -> Callable[[Shard], None] | None:
+    """What writes the oracle's table into a shard of another plan; None where there is none, or it moves along."""
+    if binding.plan.learning.kind != at.STAT_ORACLE or old.learning.kind == at.STAT_ORACLE:
+        return None
+    if not whole:
+        raise SpecError(
+            f"policy {binding.query.policy.name!r} with the statistic 'oracle' needs oracle= with the whole streams, "
+            "and a snapshot of an engine without a cap does not hold them: start anew"
+        )
+    return partial(oracle_table, binding, whole)
 
 
 def oracle_table(binding: Binding, whole: Mapping[str, pa.Table], shard: Shard) -> None:

@@ -4,7 +4,7 @@ Here rows are found late (behind the watermark) or to be ignored (filtered out, 
 counted, not joined.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -242,11 +242,11 @@ class Packed:
         self.order = np.argsort(self.tick, kind="stable")
         self.slot = np.full(len(time), at.NONE, np.int64)
 
-    def pieces(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """(positions, records) of successive pieces, cut between ticks."""
+    def pieces(self, most: Callable[[], int]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """(positions, records) of successive pieces, cut between ticks, of at most so many rows if ticks allow it."""
         start, n = 0, len(self.order)
         while start < n:
-            end = min(start + PIECE_ROWS, n)
+            end = min(start + min(PIECE_ROWS, most()), n)
             if end < n:
                 end = self._cut(start, end)
             where = self.order[start:end]

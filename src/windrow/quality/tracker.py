@@ -21,6 +21,7 @@ from windrow.state.shard import Shard
 RECENT_HALF_LIFE = 1 << 16  # arrivals
 T_95 = 2.04  # Student's t for 31 degrees of freedom
 FEW = 3.0  # if nothing is counted, at most so many are expected (95 %)
+LEAST_ROWS = 16  # stored before they are halved
 FREE = 8  # one place in so many is free before rows are taken, or the sample is halved
 
 
@@ -115,7 +116,7 @@ class Tracker:
 
     def _halve(self, beside: Shard) -> None:
         """Store half as many rows; give up where a match has several stored rows or hardly any would be left."""
-        if self.shard.plan.widest_join > 2 or self._rows < at.GROUPS:
+        if self.shard.plan.widest_join > 2 or self._rows < LEAST_ROWS:
             self.given_up = True
             self.shard = Shard(self.shard.plan, emit=False)
             return

@@ -219,7 +219,7 @@ class _Building:
             if field is not None:
                 values = self._column(stream, name, np.int64 if name in ("rank", "left") else np.float64)
                 if name == "left":
-                    _check(bool((values >= 0).all()), f"{stream}.left")
+                    _check(possible.departures(values, words), f"{stream}.left")
                 if name == "score" and plan.rule == at.GREEDY_DUAL and plan.by_row:
                     _check(possible.credits_of(values, _ZERO, self.most_credit), f"{stream}.score")
                 compact.write_slots(words, self.first[stream], field, values.view(np.int64))
