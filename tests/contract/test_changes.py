@@ -11,6 +11,7 @@ from collections import Counter
 from random import Random
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -200,3 +201,32 @@ def test_every_kind_of_join_moves_between_policies(shape: str) -> None:
         engine = changed(engine, policy=policy)
         assert_same(multiset(engine.push(batch)), multiset(exact.push(batch)), label(policy))
     assert engine.metrics.value == pytest.approx(exact.metrics.value) if exact.query.value else True
+
+
+def test_what_a_tuner_has_found_out_stays_with_tuned_credits() -> None:
+    """A start that is given has no trials: what those of the tuner have left would be no state of it."""
+    tuned, given = (wr.policies.GreedyDual(initial=start) for start in ("tuned", 0.95))
+    rows = pa.table({"t": np.arange(300), "k": np.arange(300) % 7})
+    streams = [wr.Stream(name, "t", 50) for name in "ab"]
+    for old, new in ((tuned, given), (given, tuned), (tuned, tuned)):
+        query = wr.Query(streams=streams, on="k", memory=20, policy=old)
+        engine = wr.Engine(query)
+        engine.push({"a": rows, "b": rows})
+        changed = wr.Engine.restore(engine.snapshot(), query.with_(policy=new))
+        assert wr.Engine.restore(changed.snapshot()).snapshot() == changed.snapshot()
+
+
+@pytest.mark.parametrize("policy", wr.policies.ALL, ids=lambda policy: policy.name)
+def test_another_clock_from_a_restart_on(policy: type[wr.policies.Policy]) -> None:
+    rows = [pa.table({"t": np.arange(100) + 100 * k, "k": np.arange(100) % 5}) for k in range(3)]
+    query = wr.Query(streams=[wr.Stream(name, "t", 10) for name in "ab"], on="k", memory=5_000, policy=policy())
+    engine = wr.Engine(query, own_clock=False)
+    engine.push({"a": rows[0], "b": rows[0]})
+    assert engine.metrics.expired == 0 and engine.watermark is None
+    own = wr.Engine.restore(engine.snapshot(), own_clock=True)
+    own.push({"a": rows[1], "b": rows[1]})
+    assert own.metrics.expired > 150 and own.watermark == 199
+    told = wr.Engine.restore(own.snapshot(), own_clock=False)
+    told.push({"a": rows[2], "b": rows[2]})
+    assert told.watermark == 199
+    assert wr.Engine.restore(told.snapshot()).snapshot() == told.snapshot()

@@ -33,7 +33,7 @@ def batch(rng: np.random.Generator, push: int) -> dict[str, pa.Table]:
 
 
 @pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
-@pytest.mark.parametrize("memory", [wr.Memory(3_000), wr.Memory(2_400, split=True)], ids=["shared", "split"])
+@pytest.mark.parametrize("memory", [wr.Memory(3_000), wr.Memory(4_000, split=True)], ids=["shared", "split"])
 def test_leaves_that_wait_shed_what_others_would(policy: wr.policies.Policy, memory: wr.Memory) -> None:
     streams = [wr.Stream(name, "t", 4 * ROWS, lateness=ROWS) for name in ("a", "b")]
     query = wr.Query(streams=streams, on="k", memory=memory, policy=policy)

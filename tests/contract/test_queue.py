@@ -295,3 +295,17 @@ def test_three_streams_over_two_keys_go_through_every_form(data: Any) -> None:
     found += [queue.push({n: t.slice(cut) for n, t in rows.items()}), queue.flush()]
     check(queue)
     assert_part(multiset(found), multiset(wr.Engine(made.with_(memory=None)).push(rows)))
+
+
+def test_a_queue_at_the_ends_of_time_comes_back() -> None:
+    rows = pa.table({"t": pa.array([2**62, 2**63 - 1], pa.int64()), "k": [1, 1]})
+    engine = wr.Engine(wr.Query(streams=[wr.Stream(name, "t", 10) for name in "ab"], on="k"))
+    queue = wr.Queue(engine, service=1, per=1, capacity=50)
+    queue.push({"a": rows, "b": rows})
+    assert wr.Queue.restore(queue.snapshot()).snapshot() == queue.snapshot()
+
+
+def test_a_queue_needs_an_engine_that_goes_by_its_rows() -> None:
+    query = wr.Query(streams=[wr.Stream(name, "t", 10) for name in "ab"], on="k")
+    with pytest.raises(wr.errors.SpecError, match="own_clock"):
+        wr.Queue(wr.Engine(query, own_clock=False), service=1, per=1, capacity=50)

@@ -148,3 +148,21 @@ def test_a_small_sample_tells_recall_within_a_few_points(policy):
         assert engine._tracker.share < 0.1 and metrics.shed > 10_000
         assert low < metrics.recall < high and high - low < 0.15
         assert metrics.recall == pytest.approx(truth, abs=0.05)
+
+
+@pytest.mark.parametrize("departures", [False, True])
+@pytest.mark.parametrize("policy", ["auto", "prob", "rand"])
+def test_instants_with_more_rows_than_the_sample_holds(policy, departures):
+    """Days as times: the sample begins before the instant that it cannot hold, so that what is shed in it is known."""
+    for seed in range(3):
+        days = pa.array(np.arange(12_000) // 3_000)
+        tables = {n: t.set_column(0, "t", days) for n, t in streams_of(40 + seed, 12_000, 2_000, skew=0.9).items()}
+        query = query_of(memory="300 kB", policy=policy, window=10, seed=seed)
+        engine = wr.Engine(query, dict.fromkeys("ab", SCHEMA), departures=departures)
+        for start in range(0, 12_000, 1_500):
+            engine.push({name: table.slice(start, 1_500) for name, table in tables.items()})
+            if departures:
+                engine.departed()
+        metrics = engine.metrics
+        assert engine._tracker.share < 1.0 and metrics.shed > 10_000
+        assert metrics.recall == pytest.approx(metrics.matched / exact_count(query, tables), abs=0.06)

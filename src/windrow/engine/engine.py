@@ -19,7 +19,7 @@ from windrow.engine import emit, saved
 from windrow.engine.bind import Binding, bind
 from windrow.engine.departures import Departures
 from windrow.engine.intake import as_table, plain_schema
-from windrow.engine.metrics import Metrics, StreamMetrics
+from windrow.engine.metrics import Metrics, StreamMetrics, metrics_of
 from windrow.engine.oracle import oracle_for, oracle_table
 from windrow.engine.prepare import Packed, Rows, rows_of, tables
 from windrow.errors import InputError, MemoryFull, SnapshotError, SpecError, WindrowError, alternatives
@@ -36,7 +36,6 @@ from windrow.statistics import Oracle
 
 NOBODY = np.zeros((0, at.GONE_SIZE), np.int64)
 SPARE_SHARE = 32  # one part in so many of a budget in bytes: dead payload that is not worth a copy
-_COUNTERS = (("expired", at.EXPIRED), ("shed", at.SHED), ("sampled", at.SAMPLED), ("resident_rows", at.ROWS))
 
 
 class Engine:
@@ -71,7 +70,7 @@ class Engine:
         self.query = query
         self.count_only = count_only
         self._tracks = recall
-        self._own_clock = own_clock
+        self.own_clock = own_clock
         self._keeps_departures = departures and not count_only
         self._interrupted = False
         self._oracle = {name: as_table(table, name) for name, table in (oracle or {}).items()}
@@ -93,7 +92,7 @@ class Engine:
                 "or give schemas= to the engine"
             )
         plain = {name: plain_schema(schema) for name, schema in schemas.items()}
-        binding = replace(bind(self.query, plain, self._own_clock), keeps_payload=not self.count_only)
+        binding = replace(bind(self.query, plain, self.own_clock), keeps_payload=not self.count_only)
         self._start(binding.with_whole_rows() if self._keeps_departures else binding)
 
     def _watch_departures(self, binding: Binding, shard: Shard) -> None:
@@ -210,6 +209,7 @@ class Engine:
         matches = emit.Found(binding, payloads)
         try:
             for where, records in packed.pieces(self._ahead):
+                self._get_ready(shard, len(where))
                 for found in shard.advance(records):
                     matches.add(found)
                 packed.slot[where] = records[at.R_SLOT :: packed.words]
@@ -229,12 +229,18 @@ class Engine:
         """How many rows may be taken before the estimate of recall has to catch up."""
         return self._tracker.ahead if self._tracker is not None else at.HIGH
 
+    def _get_ready(self, shard: Shard, rows: int) -> None:
+        """Before the shard takes so many rows: where they are too many to be stored beside it, a sample begins now."""
+        if self._tracker is not None:
+            self._tracker.get_ready(rows, shard)
+            shard.note(self._tracker.samples)
+
     def _track(self, shard: Shard, records: np.ndarray) -> None:
         """Let the estimate of recall see what the shard has just taken, and whom it has shed."""
         tracker = self._tracker
         if tracker is None:
             return
-        gone = shard.gone() if tracker.samples else NOBODY
+        gone = shard.gone() if tracker.samples or self._departures is not None else NOBODY
         if self._departures is not None:
             self._gone.append(gone)
         tracker.watch(records, shard, gone)
@@ -380,28 +386,9 @@ class Engine:
             none = {join.name: 0 for join in self.query.joins} if self.query.named else {}
             return Metrics(0, 0, 0, {name: StreamMetrics() for name in self.query.names}, joins=none)
         _, shard = self.bound()
-        streams = {}
-        columns = {name: shard.stream_counter(w) for name, w in _COUNTERS}
-        columns["resident_bytes"] = shard.stream_bytes()
-        for s, name in enumerate(self.query.names):
-            arrived, late, ignored = (int(n) for n in self._arrived[s])
-            counters = {counter: int(values[s]) for counter, values in columns.items()}
-            streams[name] = StreamMetrics(arrived=arrived, late=late, ignored=ignored, **counters)
         matched = shard.matched - int(self._false.sum())
-        by_join = zip(self.query.joins, (shard.matched_by_join - self._false).tolist(), strict=True)
-        recall = self._recall(matched, bool(columns["shed"].any()))
-        return Metrics(
-            matched=matched,
-            peak_rows=int(shard.words[at.PEAK_ROWS]),
-            peak_bytes=int(shard.words[at.PEAK_BYTES]),
-            streams=streams,
-            value=float(shard.floats[at.VALUE]) if self.query.value is not None else None,
-            recall=recall.overall if recall else None,
-            recall_interval=recall.interval if recall else None,
-            recent_recall=recall.recent if recall else None,
-            exact_matched=recall.exact_matched if recall else None,
-            joins={join.name: n for join, n in by_join} if self.query.named else {},
-        )
+        recall = self._recall(matched, bool(shard.stream_counter(at.SHED).any()))
+        return metrics_of(self.query, shard, self._arrived, self._false, recall)
 
     @property
     def allocated_bytes(self) -> int:
@@ -433,7 +420,7 @@ class Engine:
             "count_only": self.count_only,
             "recall": self._tracks,
             "departures": self._keeps_departures,
-            "own_clock": self._own_clock,
+            "own_clock": self.own_clock,
             "bound": self._binding is not None,
         }
         if self._binding is None:
@@ -446,13 +433,15 @@ class Engine:
         return snapshots.write(header, saved.parts(binding, shard, self._payloads, self._tracker))
 
     @classmethod
-    def restore(cls, data: bytes, query: Query | None = None, *, recall: bool | None = None) -> "Engine":
+    def restore(
+        cls, data: bytes, query: Query | None = None, *, recall: bool | None = None, own_clock: bool | None = None
+    ) -> "Engine":
         """The engine of a snapshot.
 
         If a query is given, the snapshot must be of that query. Memory, windows, lateness, patience, policy, sample and
         on_full may differ: they take effect at once, and what statistics have learned stays if both learn alike. The
         watermark never goes back, so rows that were late stay late when the lateness grows. With recall=False recall is
-        no longer estimated; it cannot be from the middle on.
+        no longer estimated; it cannot be from the middle on. From now on own_clock may be another, too.
         """
         snap = snapshots.read(data)
         header = snap.header
@@ -474,11 +463,13 @@ class Engine:
         with saved.read_strictly():
             saved.check_header(header, len(snap.parts))
             engine.query, engine.count_only, engine._tracks = old, header["count_only"], header["recall"]
-            engine._keeps_departures, engine._own_clock = header["departures"], header["own_clock"]
+            engine._keeps_departures, engine.own_clock = header["departures"], header["own_clock"]
             if header["bound"]:
                 engine._fill(header, list(snap.parts))
         if recall is False:
             engine._track_no_longer()
+        if own_clock is not None:
+            engine._go_by(own_clock)
         if query is not None and query != old:
             engine._change(query)
         return engine
@@ -488,6 +479,14 @@ class Engine:
         self._tracks, self._tracker = False, None
         if self._shard is not None:
             self._shard.note(0.0)
+
+    def _go_by(self, own_clock: bool) -> None:
+        """Let the times of rows move the watermark from now on, or not."""
+        self.own_clock = own_clock
+        if self._binding is not None and self._shard is not None:
+            self._binding = replace(self._binding, plan=replace(self._binding.plan, own_clock=own_clock))
+            for shard in (self._shard, *([self._tracker.shard] if self._tracker is not None else [])):
+                shard.go_by(own_clock)
 
     def _fill(self, header: dict[str, Any], parts: list[pa.Buffer]) -> None:
         """Take over the state of a snapshot."""

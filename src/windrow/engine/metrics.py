@@ -3,6 +3,13 @@
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+import numpy as np
+
+from windrow.kernels import layout as at
+from windrow.quality.tracker import Recall
+from windrow.spec import Query
+from windrow.state.shard import Shard
+
 
 @dataclass(frozen=True)
 class StreamMetrics:
@@ -99,3 +106,31 @@ class Metrics:
         if not self.joins:
             del found["joins"]
         return found
+
+
+_COUNTERS = (("expired", at.EXPIRED), ("shed", at.SHED), ("sampled", at.SAMPLED), ("resident_rows", at.ROWS))
+
+
+def metrics_of(query: Query, shard: Shard, came: np.ndarray, false: np.ndarray, recall: Recall | None) -> Metrics:
+    """The metrics of a shard, with what its owner counts: by stream the rows that came (arrived, late, ignored), by
+    join the candidates that were no matches; and what is known of recall."""
+    columns = {name: shard.stream_counter(word) for name, word in _COUNTERS}
+    columns["resident_bytes"] = shard.stream_bytes()
+    streams = {}
+    for s, name in enumerate(query.names):
+        arrived, late, ignored = (int(n) for n in came[s])
+        counters = {counter: int(values[s]) for counter, values in columns.items()}
+        streams[name] = StreamMetrics(arrived=arrived, late=late, ignored=ignored, **counters)
+    by_join = zip(query.joins, (shard.matched_by_join - false).tolist(), strict=True)
+    return Metrics(
+        matched=shard.matched - int(false.sum()),
+        peak_rows=int(shard.words[at.PEAK_ROWS]),
+        peak_bytes=int(shard.words[at.PEAK_BYTES]),
+        streams=streams,
+        value=float(shard.floats[at.VALUE]) if query.value is not None else None,
+        recall=recall.overall if recall else None,
+        recall_interval=recall.interval if recall else None,
+        recent_recall=recall.recent if recall else None,
+        exact_matched=recall.exact_matched if recall else None,
+        joins={join.name: n for join, n in by_join} if query.named else {},
+    )

@@ -360,7 +360,7 @@ class Queue:
     def _adds_up(self) -> bool:
         """Whether every row is somewhere, once, and clocks and numbers are those of the rows that are held."""
         now, last, peak, cuts = self._q[list(_NUMBERS)].tolist()
-        fine = at.LOW <= last <= now < at.HIGH and 0 <= peak <= self.capacity and cuts >= 0
+        fine = last <= now and 0 <= peak <= self.capacity and cuts >= 0
         fine &= 0.0 <= self._f[kernel.CREDIT] < 1.0  # what is left of it when nobody waits is lost
         found = self.metrics
         for name in self.engine.query.names:
@@ -399,6 +399,8 @@ def _check_query(engine: Any) -> None:
         raise SpecError(f"Queue takes an Engine, got {type(engine).__name__}")
     query = engine.query
     query.refuse_names("a queue")
+    if not engine.own_clock:
+        raise SpecError("a queue has a clock of its own: give it an engine without own_clock=False")
     for stream in query.streams:
         if stream.time is None or stream.window.kind == "rows":
             raise SpecError(

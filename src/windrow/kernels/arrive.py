@@ -323,7 +323,7 @@ def learn_link(m: Memory, r: Any, rx: Any, at: int, d: int, link: int, key: int)
 
 @inline
 def learn_end(m: Memory) -> None:
-    """After each arrival that was learned from: late ones may have grown too heavy."""
+    """After each arrival that was learned from: recent ones may have grown too heavy."""
     if m.x[GROWTH] != 1.0 and fade(m.w):
         touch_all(m.w)
 

@@ -68,7 +68,7 @@ def worth_at(m: Memory, record: int, stream: int) -> int:
 
 @inline
 def brief_at(m: Memory, record: int, stream: int) -> int:
-    """Where a key's count of late arrivals stands (AUTO)."""
+    """Where a key's count of recent arrivals stands (AUTO)."""
     return record + 1 + (PER_STREAM + (1 if m.valued else 0)) * m.streams + stream
 
 
@@ -97,9 +97,9 @@ def counted(m: Memory, record: int, stream: int, choice: int) -> float:
 
 @inline
 def mixed(m: Memory, whole: int, brief: int, choice: int) -> float:
-    """What a choice makes of the counts of all arrivals and of late ones that stand at two places.
+    """What a choice makes of the counts of all arrivals and of recent ones that stand at two places.
 
-    Beside late arrivals, whose weights grow, each of all counts MIX: about as much as they weigh in the mean.
+    Beside recent arrivals, whose weights grow, each of all counts MIX: about as much as they weigh in the mean.
     """
     if choice & BRIEF == 0:
         return m.x[whole]
@@ -234,7 +234,7 @@ def learn_usual(m: Memory, d: int, record: int, stream: int) -> None:
 
 @inline
 def learn_brief(m: Memory, record: int, stream: int, weight: float, gain: float) -> None:
-    """Count an arrival among the late ones (AUTO)."""
+    """Count an arrival among the recent ones (AUTO)."""
     m.x[brief_at(m, record, stream)] += weight
     if m.valued:
         m.x[brief_worth_at(m, record, stream)] += weight * gain
@@ -244,7 +244,7 @@ def learn_brief(m: Memory, record: int, stream: int, weight: float, gain: float)
 def fade(words: Any) -> bool:
     """Let the past weigh less after one arrival; True when all scores have changed.
 
-    What all arrivals weigh beside the late ones does not grow with each of these, but in steps: a change of all scores
+    What all arrivals weigh beside recent ones does not grow with each of these, but in steps: a change of all scores
     is too much work for one arrival.
     """
     m = memory_of(words)

@@ -79,14 +79,14 @@ STREAM_BITS = 8  # the low bits of COST name the stream
 STREAM_MASK = (1 << STREAM_BITS) - 1
 # a key's record: the code, four words per stream, then (with output values) one worth per stream; with credits by key
 # FREQ counts what residents have gained, and behind come per stream the count that is filed, and the heap's root + 1
-# with AUTO the counts are twice there, of all arrivals and of late ones (see estimate.py)
+# with AUTO the counts are twice there, of all arrivals and of recent ones (see estimate.py)
 CODE = 0
 HEAD, TAIL, COUNT, FREQ, PER_STREAM = 1, 2, 3, 4, 4
 # a node's record in a tournament: the leaf that wins below it and what it wins with; drifting trees have all six words
 WIN, BASE, TIE, ENDS, TURN, FAIL = range(6)
 STILL_WORDS = 3
-# what the rule AUTO goes by: late arrivals instead of all, those of all streams instead of the partners', all arrivals
-# beside the late ones (with BRIEF)
+# what the rule AUTO goes by: recent arrivals instead of all, those of all streams instead of the partners', all
+# arrivals beside the recent ones (with BRIEF)
 BRIEF, POOLED, MIXED = 1, 2, 4
 CHOICE_WORDS = 8  # their combinations
 # where a credit starts, and what a match adds to it

@@ -75,10 +75,10 @@ def tally(m: Memory, slot: int) -> None:
 
 
 @entry
-def mark_sample(block: Any, records: Any, words: int, share: float, numbers: Any, left: Any) -> None:
+def mark_sample(block: Any, records: Any, words: int, share: float, numbers: Any, departed: Any) -> None:
     """Mark the rows of a batch that are not to be stored, and when the others leave the join beside this one.
 
-    `numbers` are those of rows that have left it, in order, and `left` the next number when each did.
+    `numbers` are those of rows that have left it, in order, and `departed` the next number when each did.
     """
     m = memory_of(block)
     seq, k = m.w[SEQ], 0
@@ -88,12 +88,12 @@ def mark_sample(block: Any, records: Any, words: int, share: float, numbers: Any
             records[at + R_LIVE] = 1 if stored else PROBE_ONLY
             while k < numbers.shape[0] and numbers[k] < seq:
                 k += 1
-            records[at + R_ROW] = left[k] if k < numbers.shape[0] and numbers[k] == seq else HIGH
+            records[at + R_ROW] = departed[k] if k < numbers.shape[0] and numbers[k] == seq else HIGH
             seq += 1
 
 
 @entry
-def note_departures(block: Any, numbers: Any, left: Any) -> None:
+def note_departures(block: Any, numbers: Any, departed: Any) -> None:
     """Note which residents have left the join beside this one; numbers are in order."""
     m = memory_of(block)
     for stream in range(m.streams):
@@ -102,7 +102,7 @@ def note_departures(block: Any, numbers: Any, left: Any) -> None:
             at = slot_at(m, slot)
             k = np.searchsorted(numbers, m.w[at + ARRIVED])
             if k < numbers.shape[0] and numbers[k] == m.w[at + ARRIVED]:
-                m.w[at + ROW] = left[k]
+                m.w[at + ROW] = departed[k]
             slot = m.w[at + NEWER]
 
 

@@ -250,9 +250,9 @@ def usual_range(words: Any, stream: int, join: int) -> float:
         if hist >= 0 and join_of_number(m, other, column) == join:
             total = m.x[m.w[HISTS_AT] + hist * HIST_SIZE + H_TOTAL]
             if m.rule == AUTO and m.w[CHOICE] & BRIEF == 0 and m.x[GROWTH] != 1.0:
-                total = float(m.w[stream_at(m, other) + RANK])  # histograms weigh late arrivals more, keys do not
+                total = float(m.w[stream_at(m, other) + RANK])  # histograms weigh recent arrivals more, keys do not
             elif m.rule == AUTO and m.w[CHOICE] & MIXED:
-                total *= 2.0  # keys count all arrivals beside the late ones
+                total *= 2.0  # keys count all arrivals beside the recent ones
             logs += np.log(max(total, LEAST))
             n += 1
     return float(np.exp(logs / n)) if n > 0 else 1.0

@@ -19,6 +19,7 @@ from windrow.kernels.layout import (
     CODE,
     COST,
     COUNT,
+    CREDIT_START,
     DIR_SIZE,
     DONE,
     EXPIRED,
@@ -68,6 +69,7 @@ from windrow.kernels.layout import (
     SEEN_LAST,
     SEQ,
     SHED,
+    START_TUNED,
     STREAM_BITS,
     STREAM_MASK,
     TIME,
@@ -229,7 +231,8 @@ def move_residents(old: Any, new: Any, extra_cost: int, learned: bool, low: floa
     for word in (SEQ, MATCHED, RANDOM, CLOCK, WATERMARK, ARRIVALS, PEAK_ROWS, PEAK_BYTES):
         b.w[word] = a.w[word]
     b.x[VALUE] = a.x[VALUE]
-    if a.rule == GREEDY_DUAL and b.rule == GREEDY_DUAL:
+    tuned = a.rule == GREEDY_DUAL and b.rule == GREEDY_DUAL
+    if tuned and a.w[CREDIT_START] == START_TUNED and b.w[CREDIT_START] == START_TUNED:
         for word in (TRIAL, TRIAL_LEFT, TRIAL_START, TRIAL_SPAN, INITIAL):
             b.w[word] = a.w[word]
     for stream in range(a.streams):

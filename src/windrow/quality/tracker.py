@@ -72,17 +72,22 @@ class Tracker:
             return at.HIGH
         return max(self._most - self._rows, 1)
 
+    def get_ready(self, rows: int, beside: Shard) -> None:
+        """Before the join beside takes so many rows, which may be more than are stored: begin to sample then."""
+        if rows > self.ahead:
+            self._sample(beside)
+
     def watch(self, records: np.ndarray, beside: Shard, gone: np.ndarray) -> None:
         """Take the same records as the shedding shard has just taken, which has shed some rows meanwhile.
 
-        Until a sample is taken both stop where the rows that are stored fill their bytes (`ahead`), so that what the
-        other one holds at that moment is known.
+        A sample is begun between two pieces, where both have taken the same rows (`ahead`, `get_ready`), so that what
+        the other one holds at that moment is known.
         """
         words, room = self.shard.plan.record_words(), self._most - self._rows
-        numbers, left = self.lose(gone)
+        numbers, departed = self.lose(gone)
         while len(records) and not self.given_up:
             if self.share < 1.0:
-                mark_sample(self.shard.words, records, words, self.share, numbers, left)
+                mark_sample(self.shard.words, records, words, self.share, numbers, departed)
             stored = np.cumsum(records[at.R_LIVE :: words] == 1)
             taken = int(np.searchsorted(stored, room, side="right")) * words
             self.shard.count(records[:taken])
@@ -91,10 +96,10 @@ class Tracker:
     def lose(self, gone: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Note that rows have left the join beside; their numbers in order, and the next number when each left."""
         order = np.argsort(gone[:, at.G_NUMBER])
-        numbers, left = gone[order, at.G_NUMBER], gone[order, at.G_SEQ]
+        numbers, departed = gone[order, at.G_NUMBER], gone[order, at.G_SEQ]
         if len(order) and self.share < 1.0:
-            note_departures(self.shard.words, numbers, left)
-        return numbers, left
+            note_departures(self.shard.words, numbers, departed)
+        return numbers, departed
 
     @property
     def _most(self) -> int:
@@ -120,6 +125,9 @@ class Tracker:
             self.given_up = True
             self.shard = Shard(self.shard.plan, emit=False)
             return
+        self._sample(beside)
+
+    def _sample(self, beside: Shard) -> None:
         if self.share == 1.0:
             self.missed = max(float(self.shard.matched - beside.matched), 0.0)
             note_missing(self.shard.words, beside.words)

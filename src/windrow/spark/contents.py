@@ -143,7 +143,8 @@ def _row(files: list[File], start: int, newest: int) -> Row:
         if file.first <= at <= file.last:
             kept.append(file)
             at = file.last + 1
-    over = tuple(file for file in files if file not in kept and file.last < at)
+    there = set(kept)
+    over = tuple(file for file in files if file not in there and file.last < at)
     return Row(tuple(kept), over, start, max([newest, *(file.last for file in files)]))
 
 

@@ -28,4 +28,7 @@ def written_out(header: dict[str, Any], ticks: int) -> str | int:
     """A moment as `moment_of` reads it."""
     if TimeDomain(**header["times"]).unit == "steps":
         return ticks
-    return (dt.datetime(1970, 1, 1) + dt.timedelta(microseconds=ticks)).isoformat()
+    try:
+        return (dt.datetime(1970, 1, 1) + dt.timedelta(microseconds=ticks)).isoformat()
+    except OverflowError:  # beyond the year 9999
+        return ticks

@@ -99,7 +99,8 @@ class Operator:
         """The engine of a state, or a new one."""
         query = self.job.shard_query(labels(self.job.shards).index(shard))
         if snapshot is not None:
-            return Engine.restore(bytes(snapshot), query, recall=self.job.recall)
+            own_clock = not self.job.follows_spark
+            return Engine.restore(bytes(snapshot), query, recall=self.job.recall, own_clock=own_clock)
         schemas = {n: plain_schema(s) for n, s in zip(query.names, self.job.schemas, strict=True)}
         return Engine(
             query, schemas, recall=self.job.recall, departures=self.job.archive is not None,

@@ -78,7 +78,9 @@ class _Span:
     def rows(self, stream: str) -> tuple[int | None, int | None]:
         """Between which times the rows of a stream matter."""
         reach = self.reach[stream]
-        return (None if self.since is None or reach is None else self.since - reach), self.until
+        if self.since is None or reach is None or reach > EARLIER or abs(self.since) > EARLIER:
+            return None, self.until
+        return self.since - reach, self.until
 
 
 def _span(header: dict[str, Any], found: Contents, since: Moment | None, until: Moment | None) -> _Span:
@@ -185,6 +187,7 @@ class _Repair:
 
 
 _DAY = 86_400_000_000
+EARLIER = 2**60  # units of time: further back, every row is looked at
 _NTZ_EPOCH = "timestamp_ntz'1970-01-01 00:00:00'"
 
 

@@ -167,11 +167,11 @@ class Chooser:
         plan, rows = self.shard.plan, max(self._rows, 1)
         most = rows_to_try(plan, rows)
         share = 1.0 if rows <= most and plan.fork_bytes == at.HIGH else min(most / rows, 1.0) / SAMPLES
-        if share < 1.0 and not plan.common_key:
-            self.next = at.HIGH  # no key to sample by: what it goes by stays as it is
-            return
         if most < LEAST_ROWS:
             self._go_untried()
+            return
+        if share < 1.0 and not plan.common_key:
+            self.next = at.HIGH  # no key to sample by: what it goes by stays as it is
             return
         if share < 1.0 and self._too_large(share, most):
             self.end = self.next = self._arrivals + self.window
@@ -395,7 +395,7 @@ class Chooser:
         fine = 0 <= self.choice < len(CHOICES) and forks in (0, len(_samples(self.share)))
         if not (fine and 0 < self.rest <= LONGEST_REST):
             raise ValueError("trial")
-        if not ( 0 <= self.window <= MOST and 0.0 < self.share <= 1.0 and np.isfinite(floats).all()):
+        if not (0 <= self.window <= MOST and 0.0 < self.share <= 1.0 and np.isfinite(floats).all()):
             raise ValueError("trial")
         if not (min(self.looked, self.weighed) >= 0 and max(self.looked, self.weighed, arrivals) <= self._arrivals):
             raise ValueError("trial")

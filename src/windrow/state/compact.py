@@ -94,7 +94,7 @@ def _residents(shard: Shard, stream: int, slots: np.ndarray, known: frozenset[st
     found = dict(zip(fields, compact.read_slots(words, slots, np.array(list(fields.values()), np.int64)), strict=True))
     found["cost"] = found["cost"] >> at.STREAM_BITS
     if plan.beside and not words.view(np.float64)[at.SAMPLE_SHARE]:
-        found["left"][:] = 0  # nothing is noted as long as all rows are stored
+        found["departed"][:] = 0  # nothing is noted as long as all rows are stored
     for name in found:
         if name in ("gain", "score"):
             found[name] = found[name].view(np.float64)
@@ -112,7 +112,7 @@ def fields_of(plan: Plan, stream: int) -> dict[str, int]:
         if kind >= 0:
             found[f"number{column}"] = offsets[at.VALS_OFF] + column
     if plan.beside:
-        found["left"] = at.ROW
+        found["departed"] = at.ROW
     for name, word in (("rank", at.RANK_OFF), ("gain", at.GAIN_OFF), ("score", at.SCORE_OFF)):
         if offsets[word]:
             found[name] = offsets[word]

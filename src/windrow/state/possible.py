@@ -190,11 +190,11 @@ def ranks(line: np.ndarray, rank: np.ndarray) -> bool:
     return line[at.LAST_ROWS] == 0 or (bool((rank[1:] > rank[:-1]).all()) and rank.min() >= first)
 
 
-def departures(left: np.ndarray, words: np.ndarray) -> bool:
+def departures(found: np.ndarray, words: np.ndarray) -> bool:
     """The numbers at which the join beside has lost a sample of the rows (sample.py); zeros where all are stored."""
     if words[at.SAMPLE_SHARE] == 0:
-        return not left.any()
-    return bool((((left >= 0) & (left <= words[at.SEQ])) | (left == HIGH)).all())
+        return not found.any()
+    return bool((((found >= 0) & (found <= words[at.SEQ])) | (found == HIGH)).all())
 
 
 def all_different(seqs: list[np.ndarray], words: np.ndarray) -> bool:

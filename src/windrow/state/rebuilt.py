@@ -214,12 +214,12 @@ class _Building:
             _check(possible.joins_of_rows(numbers[0], stream, plan), f"{stream}.number0")
         fits = compact.add_residents(words, stream, Residents(time, seq, cost, codes, numbers))
         _check(fits, "keys")
-        for name in ("rank", "gain", "score", "left"):
+        for name in ("rank", "gain", "score", "departed"):
             field = fields_of(plan, stream).get(name)
             if field is not None:
-                values = self._column(stream, name, np.int64 if name in ("rank", "left") else np.float64)
-                if name == "left":
-                    _check(possible.departures(values, words), f"{stream}.left")
+                values = self._column(stream, name, np.int64 if name in ("rank", "departed") else np.float64)
+                if name == "departed":
+                    _check(possible.departures(values, words), f"{stream}.departed")
                 if name == "score" and plan.rule == at.GREEDY_DUAL and plan.by_row:
                     _check(possible.credits_of(values, _ZERO, self.most_credit), f"{stream}.score")
                 compact.write_slots(words, self.first[stream], field, values.view(np.int64))

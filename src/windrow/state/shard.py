@@ -5,6 +5,7 @@ Growth is the owner's, so that kernels never allocate what they keep.
 """
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -122,6 +123,13 @@ class Shard:
         for fork in self.chooser.tried() if self.chooser is not None else ():
             upkeep.raise_watermark(fork.words, mark)
 
+    def go_by(self, own_clock: bool) -> None:
+        """Let the times of rows move the watermark from now on, or not."""
+        self.plan = replace(self.plan, own_clock=own_clock)
+        self.words[at.OWN_CLOCK] = own_clock
+        for fork in self.chooser.tried() if self.chooser is not None else ():
+            fork.go_by(own_clock)
+
     def grow(self, capacity: Capacity, oracle_rows: int | None = None) -> None:
         """Move into a block of another capacity; no part gets smaller."""
         now = self.capacity
@@ -213,7 +221,7 @@ class Shard:
         if self.plan.fork_bytes < at.HIGH:
             held = theirs[:, at.USED_ROWS]
             most = np.minimum(most, held + held // SAMPLE_MARGIN + LEAST_MARGIN)
-        return self.plan.for_sample(most, mine[:, at.CAP_BYTES] * size, share)
+        return self.plan.for_sample(np.ceil(most), np.ceil(mine[:, at.CAP_BYTES] * size), share)
 
     def _room_in(self, plan: Plan) -> Capacity:
         """Room for all residents under a plan, admitted anew: in order of time, which may leave blocks half full."""
