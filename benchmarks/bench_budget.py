@@ -48,9 +48,7 @@ def main() -> None:
     budgets = [budget for budget in BUDGETS if budget <= largest * 1024 * KB]
     print("policy".ljust(14), *(f"{budget // KB:,} kB".rjust(19) for budget in budgets))
     found = []
-    for policy in (wr.Query.__dataclass_fields__["policy"].default.name, *(p.name for p in wr.policies.ALL)):
-        if any(line["policy"] == policy for line in found):
-            continue
+    for policy in sorted((policy.name for policy in wr.policies.ALL), key=lambda name: name != "auto"):
         shares = []
         for budget in budgets:
             for push in PUSHES:
