@@ -333,5 +333,6 @@ def _rewindowed(draw: st.DrawFn, case: Case, times: TimeKind) -> Rewindow:
 
 def _marks(seen: list[Any]) -> st.SearchStrategy[Any]:
     """A watermark: near the rows of a push, or as far away as can be."""
-    near = [datetime.combine(t, time()) if type(t) is date else t for t in seen[:1] + seen[-1:]]
+    timed = [t for t in seen if t != -END - 1]  # which is no time, and refused
+    near = [datetime.combine(t, time()) if type(t) is date else t for t in timed[:1] + timed[-1:]]
     return st.sampled_from([*near, *near, *MARKS])
