@@ -80,7 +80,9 @@ class _Building:
 
     def _forks(self, sample: int, share: float) -> list[Shard | None]:
         """The forks of one sample of keys, one for each choice that is tried."""
-        rows, size = np.split(self._get(f"trial.caps{sample}", 2 * self.plan.pools), 2)
+        caps = self._get(f"trial.caps{sample}", 2 * self.plan.pools)
+        _check(bool(((caps >= 1) & (caps <= at.HIGH)).all()), f"trial.caps{sample}")
+        rows, size = np.split(caps, 2)
         plan = self.plan.for_sample(rows, size, share)
         found: list[Shard | None] = []
         nothing_known = [dict[str, np.ndarray]()] * self.plan.streams
