@@ -90,7 +90,10 @@ def join(
             Tables are taken in step with each other and need none.
         sample: leave rows out in front of memory: probed, but never stored. The probability of it, or "unbiased" for
             as much as lets rows stay until they expire: fewer matches, but their keys spread as in the exact join.
-        shards, archive: on Spark only, see `windrow.spark.on_spark`.
+        shards: into how many independent slices the join is cut, by the hash of its key, so that all cores are used;
+            memory is divided among them. Tables are joined in as many threads, and None is one. See also
+            `windrow.spark.on_spark`.
+        archive: on Spark only, see `windrow.spark.on_spark`.
 
     >>> left = pa.table({"user": [1, 2, 1], "ts": [0, 1, 5]})
     >>> right = pa.table({"user": [1, 1, 2], "ts": [2, 9, 3], "page": ["a", "b", "c"]})
@@ -102,14 +105,14 @@ def join(
     """
     query = pair_query(
         on, time, within, memory, policy, lateness=lateness, where=where, select=select, value=value,
-        on_full=on_full, order=order, patience=patience, seed=seed, sample=sample,
+        on_full=on_full, order=order, patience=patience, seed=seed, sample=sample, shards=shards,
     )  # fmt: skip
     if is_spark_frame(left) or is_spark_frame(right):
         from windrow import spark
 
-        return spark.on_spark(query, {"left": left, "right": right}, shards=shards, archive=archive, recall=recall)
-    if shards is not None or archive is not None:
-        raise InputError("shards and archive are for Spark DataFrames: tables are joined in this process")
+        return spark.on_spark(query, {"left": left, "right": right}, archive=archive, recall=recall)
+    if archive is not None:
+        raise InputError("an archive is for Spark DataFrames: tables are joined in this process")
     tables = {"left": as_table(left, "left"), "right": as_table(right, "right")}
     engine = engine_for(query, tables, recall)
     pieces = list(run(engine, tables))

@@ -9,11 +9,12 @@ lateness. A table that has ended, or is silent for a while, is therefore never w
 
 import math
 from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from windrow.engine import Engine
+from windrow.engine import Engine, ShardedEngine
 from windrow.errors import UnknownColumn
 from windrow.spec import Memory, Query
 from windrow.state.coding import time_domain, times
@@ -76,24 +77,40 @@ def _slices(
         starts = ends
 
 
-def exact_rows(query: Query, tables: Mapping[str, pa.Table]) -> int:
-    """Rows that the exact join holds at its peak: what a share of memory is a share of."""
+def exact_rows(query: Query, tables: Mapping[str, pa.Table]) -> list[int]:
+    """Rows that the exact join holds at its peak, by shard: what a share of memory is a share of."""
     engine = Engine(query.with_(memory=None), {n: t.schema for n, t in tables.items()}, count_only=True)
     for batches in feed(query, tables):
         engine.push(batches)
-    return engine.metrics.peak_rows
+    return [part.metrics.peak_rows for part in (engine.engines if isinstance(engine, ShardedEngine) else [engine])]
 
 
 def engine_for(query: Query, tables: Mapping[str, pa.Table], recall: bool = True) -> Engine:
     """An engine for whole tables: shares of memory become rows, and oracles get what they need to know."""
     query = query.with_(patience=0)  # `feed` takes the tables in step: no stream needs to be waited for
-    if query.memory is not None and query.memory.share is not None:
-        rows = max(1, math.ceil(query.memory.share * exact_rows(query, tables)))
-        split = dict(query.memory.split) if isinstance(query.memory.split, tuple) else query.memory.split is not None
-        query = query.with_(memory=Memory(max(rows, len(query.streams)), split=split or None))
+    parts = _parts(query, tables)
+    if parts is not None:
+        query = query.with_(memory=Memory(sum(part.rows or 0 for part in parts), split=_split(query)))
     schemas = {name: table.schema for name, table in tables.items()}
     needs_oracle = getattr(getattr(query.policy, "statistics", None), "honest", True) is False
-    return Engine(query, schemas, recall=recall, oracle=tables if needs_oracle and query.memory else None)
+    oracle = tables if needs_oracle and query.memory else None
+    if parts is not None and len(parts) > 1:
+        return ShardedEngine(query, schemas, recall=recall, oracle=oracle, memories=parts)
+    return Engine(query, schemas, recall=recall, oracle=oracle)
+
+
+def _parts(query: Query, tables: Mapping[str, pa.Table]) -> list[Memory] | None:
+    """Of memory that is a share, the rows that it is in each shard: of what this one's exact join needs."""
+    if query.memory is None or query.memory.share is None:
+        return None
+    most = [max(1, math.ceil(query.memory.share * rows)) for rows in exact_rows(query, tables)]
+    return [Memory(max(rows, len(query.streams)), split=_split(query)) for rows in most]
+
+
+def _split(query: Query) -> Any:
+    """How memory is split between the streams."""
+    split = query.memory.split if query.memory is not None else None
+    return dict(split) if isinstance(split, tuple) else split
 
 
 def run(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 import typer
 
 from windrow.cli import options
-from windrow.errors import KeyTypeError, MemoryFull, SpecError, TimeError
+from windrow.errors import KeyTypeError, MemoryFull, TimeError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -79,17 +79,16 @@ def join(
         on_full=cast(Literal["shed", "fail"], on_full),
         seed=seed,
         sample=texts.sample(sample),
+        shards=shards,
     )
     one_of(engine, ("embedded", "spark"), "--engine")
-    if engine == "embedded" and shards is not None:
-        raise SpecError("--shards: only --engine spark cuts the join into shards")
     errors = Console(stderr=True, quiet=quiet)
     paths = {"left": left, "right": right}
     with _told_here():
         inputs = open_inputs(paths, query, text or (), separator, utc, lambda line: errors.print(line, soft_wrap=True))
         _check_output(output, paths)
         if engine == "spark":
-            summary = on_spark.join(query, inputs, output, shards, not no_recall, errors)
+            summary = on_spark.join(query, inputs, output, not no_recall, errors)
         else:
             summary = _join(query, {s: i.table() for s, i in inputs.items()}, output, not no_recall, errors)
     if as_json:
@@ -176,6 +175,5 @@ def _write(engine: Engine, tables: dict[str, pa.Table], output: Path, errors: An
 def _budget(query: Query, engine: Engine) -> str:
     if query.memory is None:
         return "no limit"
-    if query.memory.share is None:
-        return str(query.memory)
-    return f"{query.memory} = {engine.query.memory}"
+    told = str(query.memory) if query.memory.share is None else f"{query.memory} = {engine.query.memory}"
+    return told if (query.shards or 1) == 1 else f"{told} over {query.shards} shards"

@@ -8,7 +8,7 @@ import secrets
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import fields
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from time import perf_counter
@@ -20,7 +20,6 @@ from windrow.errors import InputError, SpecError, WindrowError
 if TYPE_CHECKING:
     from windrow.cli.inputs import Input
     from windrow.cli.report import Summary
-    from windrow.engine import Metrics
     from windrow.spec import Query
 
 MOST_SHARDS = 8  # unless more are asked for
@@ -37,9 +36,7 @@ _FORMATS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-def join(
-    query: Query, inputs: dict[str, Input], output: Path, shards: int | None, recall: bool, errors: Any
-) -> Summary:
+def join(query: Query, inputs: dict[str, Input], output: Path, recall: bool, errors: Any) -> Summary:
     """Join on Spark, and write the matches as a folder of files."""
     from windrow.lab.session import local_session
 
@@ -47,7 +44,7 @@ def join(
         raise SpecError("--lateness is about the order of rows in the files, which Spark does not keep: leave it out")
     if output.exists():
         raise InputError(f"{output}: this exists already, and Spark writes a folder; choose another name")
-    shards = shards or min(os.cpu_count() or 1, MOST_SHARDS)
+    shards = query.shards or min(os.cpu_count() or 1, MOST_SHARDS)
     # Java has a current directory of its own: it is given whole paths.
     hidden = output.resolve().with_name(f".{output.name}.{secrets.token_hex(4)}.tmp")
     hidden.mkdir()
@@ -75,7 +72,10 @@ def _joined(
     seconds = perf_counter() - started
     (hidden / "matches").rename(output)
     budget = "no limit" if query.memory is None else f"{query.memory} over {shards} shards"
-    return Summary(_metrics(query, spark.metrics(matches)), budget, seconds, str(output))
+    found = spark.metrics(matches).total(query.names)
+    if not found.arrived:  # no shard has reported anything, so nothing was lost
+        found = replace(found, recall=1.0, recall_interval=(1.0, 1.0), exact_matched=0.0)
+    return Summary(found, budget, seconds, str(output))
 
 
 def _frame(session: Any, given: Input, copy: Path) -> Any:
@@ -126,24 +126,3 @@ def _reported() -> Iterator[None]:
             refusal: type[WindrowError] = getattr(refusals, kind, WindrowError)
             raise refusal(f"in one of the shards {message}") from error
         raise WindrowError(f"Spark: {str(error).strip().splitlines()[0]}") from error
-
-
-def _metrics(query: Query, found: Any) -> Metrics:
-    """The counters of all shards together."""
-    from windrow.engine import Metrics, StreamMetrics
-
-    shards, total = list(found.shards.values()), found.to_dict()
-    names = [field.name for field in fields(StreamMetrics)]
-    streams = {
-        stream: StreamMetrics(**{name: sum(shard["streams"][stream][name] for shard in shards) for name in names})
-        for stream in query.names
-    }
-    return Metrics(
-        matched=total["matched"],
-        peak_rows=sum(shard["peak_rows"] for shard in shards),
-        peak_bytes=total["peak_bytes"],
-        streams=streams,
-        recall=total["recall"] if shards else 1.0,
-        recall_interval=total["recall_interval"] if shards else (1.0, 1.0),
-        exact_matched=total["exact_matched"] if shards else 0.0,
-    )

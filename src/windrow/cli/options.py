@@ -95,7 +95,8 @@ _ENGINE = (
 EngineName = Annotated[str, _option("--engine", kind="embedded|spark", help=_ENGINE, show=True)]
 
 _SHARDS = (
-    "With --engine spark, into how many slices the join and its memory are cut. Without it, one per core, up to 8."
+    "Into how many slices the join and its memory are cut, each with a core of its own. Without it one or, with "
+    "--engine spark, one per core, up to 8."
 )
 Shards = Annotated[int | None, _option("--shards", kind="NUMBER", help=_SHARDS)]
 NoRecall = Annotated[bool, _option("--no-recall", help="Do not estimate recall.")]

@@ -10,6 +10,7 @@ A shed row with clock c met every row of another stream with a time up to c, exc
 it had left. Sequence numbers tell these apart: a row with number n came after a departure with number d if n >= d.
 """
 
+import copy
 from typing import Literal
 
 import numpy as np
@@ -22,6 +23,7 @@ from windrow.state.columns import empty_table
 
 Why = Literal["shed", "sampled", "late", "disordered"]
 WHY, CLOCK, SEQ = "windrow_why", "windrow_clock", "windrow_seq"
+SHARD = "windrow_shard"  # whose clock and sequence number these are, where there are several
 FIELDS = (pa.field(WHY, pa.string()), pa.field(CLOCK, pa.int64()), pa.field(SEQ, pa.int64()))
 
 
@@ -38,6 +40,12 @@ class Departures:
     def pending(self) -> bool:
         """Whether there are any."""
         return any(self._pieces)
+
+    def copied(self) -> "Departures":
+        """The same rows once more; what is added to one is not in the other."""
+        other = copy.copy(self)
+        other._pieces = [list(pieces) for pieces in self._pieces]
+        return other
 
     def take(self) -> list[pa.Table]:
         """One table per stream: its columns, then why, clock and sequence number."""
@@ -57,7 +65,7 @@ class Departures:
     def add_late(self, rows: list[Rows], clock: int, seq: int) -> None:
         """Rows of a push that came too late."""
         for stream, batch in enumerate(rows):
-            late = np.flatnonzero(batch.is_late)
+            late = batch.places[batch.is_late]
             self._add(stream, batch.table, late, "late", np.full(len(late), clock), np.full(len(late), seq))
 
     def add_disordered(

@@ -1,6 +1,6 @@
-"""The engine: one shard of a join. Batches in, matches out.
+"""The engine: one shard of a join. Batches in, matches out. (Of a query with several shards: see sharded.py.)
 
-    push     prepare (check, code, order) -> shard (probe, retain) -> emit (gather payload)
+    push     prepared (check, code) -> take: order, shard (probe, retain), emit (gather payload)
 
 Everything that can be wrong with a batch is found while it is prepared, before the shard changes: a push that raises
 has not happened. Between pushes the engine is its shard's block of words, the residents' payloads and a few
@@ -20,26 +20,26 @@ from windrow.engine.bind import Binding, bind
 from windrow.engine.departures import Departures
 from windrow.engine.intake import as_table, plain_schema
 from windrow.engine.metrics import Metrics, StreamMetrics, metrics_of
-from windrow.engine.oracle import oracle_for, oracle_table
+from windrow.engine.oracle import check_oracle, oracle_for, oracle_table
 from windrow.engine.prepare import Packed, Rows, rows_of, tables
+from windrow.engine.recall import recall_of, tracker_for
 from windrow.errors import InputError, MemoryFull, SnapshotError, SpecError, WindrowError, alternatives
 from windrow.kernels import layout as at
 from windrow.kernels.rows import still_there
-from windrow.quality.tracker import Recall, Tracker
+from windrow.quality.tracker import Tracker
 from windrow.spec import Memory, Query, Window, query_changes
 from windrow.state import snapshot as snapshots
 from windrow.state.coding import ticks_of
 from windrow.state.compact import layout_digest
 from windrow.state.payload import SPARE_BYTES, Payload
 from windrow.state.shard import Full, Shard
-from windrow.statistics import Oracle
 
 NOBODY = np.zeros((0, at.GONE_SIZE), np.int64)
 SPARE_SHARE = 32  # one part in so many of a budget in bytes: dead payload that is not worth a copy
 
 
 class Engine:
-    """Joins the streams of a query, batch by batch, inside its memory.
+    """Joins the streams of a query, batch by batch, inside its memory; a query with shards in as many threads.
 
     Parameters:
         query: what to join.
@@ -51,6 +51,14 @@ class Engine:
         own_clock: let the times of rows move the watermark. Without it only `push(watermark=)` does, so that rows are
             late when its giver says so; where memory is full, the lateness that streams declare moves it too.
     """
+
+    def __new__(cls, query: Any = None, *_: Any, **__: Any) -> "Engine":
+        """An engine, or one that has an engine for each shard of the query."""
+        if cls is Engine and isinstance(query, Query) and (query.shards or 1) > 1:
+            from windrow.engine.sharded import ShardedEngine
+
+            return super().__new__(ShardedEngine)
+        return super().__new__(cls)
 
     def __init__(
         self,
@@ -77,23 +85,23 @@ class Engine:
         self._binding: Binding | None = None
         self._shard: Shard | None = None
         self._departures: Departures | None = None
-        if query.memory is not None and isinstance(getattr(query.policy, "statistics", None), Oracle) and not oracle:
-            raise SpecError(
-                f"policy {query.policy.name!r} with the statistic 'oracle' needs oracle= with the whole streams"
-            )
+        check_oracle(query, self._oracle)
         if schemas is not None:
             self._bind(dict(schemas))
 
     def _bind(self, schemas: dict[str, pa.Schema]) -> None:
+        binding = replace(bind(self.query, self._plain(schemas), self.own_clock), keeps_payload=not self.count_only)
+        self._start(binding.with_whole_rows() if self._keeps_departures else binding)
+
+    def _plain(self, schemas: dict[str, pa.Schema]) -> dict[str, pa.Schema]:
+        """The plain schemas of all streams."""
         missing = [name for name in self.query.names if name not in schemas]
         if missing:
             raise SpecError(
                 f"the first push brings nothing for {missing[0]!r}: bring every stream (an empty table will do) "
                 "or give schemas= to the engine"
             )
-        plain = {name: plain_schema(schema) for name, schema in schemas.items()}
-        binding = replace(bind(self.query, plain, self.own_clock), keeps_payload=not self.count_only)
-        self._start(binding.with_whole_rows() if self._keeps_departures else binding)
+        return {name: plain_schema(schema) for name, schema in schemas.items()}
 
     def _watch_departures(self, binding: Binding, shard: Shard) -> None:
         """Let a shard keep the rows that it sheds, if they are asked for."""
@@ -128,12 +136,15 @@ class Engine:
         A watermark says that no row before it will come, in this push or later: rows that do are late.
         """
         binding, rows = self.prepared(batches, watermark)
-        shard = self.bound()[1]
+        return self.take(rows, at.LOW if watermark is None else ticks_of(watermark, binding.domain, "push: watermark"))
+
+    def take(self, rows: list[Rows], mark: int) -> Any:
+        """Take rows that are prepared, and a watermark: the matches, as `push` gives them."""
+        binding, shard = self.bound()
         packed = Packed(binding, rows, [payload.rows for payload in self._payloads])
         payloads = [p.table(r.table.select(p.schema.names)) for p, r in zip(self._payloads, rows, strict=True)]
         self._interrupted = True
         clock, seq = int(shard.words[at.CLOCK]), int(shard.words[at.SEQ])
-        mark = at.LOW if watermark is None else ticks_of(watermark, binding.domain, "push: watermark")
         found = self._run(binding, shard, packed, payloads, mark)
         self._note_departures(rows, packed, payloads, clock, seq)
         self._count(rows)
@@ -158,11 +169,15 @@ class Engine:
             mark = int(shard.words[at.WATERMARK])
             if watermark is not None:
                 mark = max(mark, ticks_of(watermark, binding.domain, "push: watermark"))
-            return binding, [rows_of(binding, s, t, mark, int(self._arrived[s, 0])) for s, t in enumerate(inputs)]
+            return binding, self._rows(binding, inputs, mark)
         except Exception:
             if first:  # it does not fix the schemas either
                 self._binding = self._shard = None
             raise
+
+    def _rows(self, binding: Binding, inputs: list[pa.Table], mark: int) -> list[Rows]:
+        """The rows of each stream, coded."""
+        return [rows_of(binding, s, t, mark, int(self._arrived[s, 0])) for s, t in enumerate(inputs)]
 
     def _raise_watermark(self, mark: int) -> None:
         self.bound()[1].raise_watermark(mark)
@@ -172,9 +187,8 @@ class Engine:
     @property
     def watermark(self) -> int | None:
         """The least time that a row may still bring, in units of the time columns; None before any is known."""
-        if self._shard is None or self._shard.words[at.WATERMARK] == at.LOW:
-            return None
-        return int(self._shard.words[at.WATERMARK])
+        mark = at.LOW if self._binding is None else int(self.bound()[1].words[at.WATERMARK])
+        return None if mark == at.LOW else mark
 
     def departed(self) -> dict[str, pa.Table]:
         """The rows of each stream that were lost since the last call, with why and when (see departures.py)."""
@@ -347,35 +361,15 @@ class Engine:
         """The shard under a changed binding: the same one, or its residents moved where the policy's columns differ."""
         old, shard = self.bound()
         if binding.plan.same_shape(old.plan):
-            self._tracker = self._tracker_for(binding)
+            self._tracker = tracker_for(old, binding, shard, self._tracker, self._tracks)
             shard.change(binding.plan)
             return shard
         oracle = oracle_for(old.plan, binding, self._oracle)
-        self._tracker = self._tracker_for(binding)
+        self._tracker = tracker_for(old, binding, shard, self._tracker, self._tracks)
         moved, slots = shard.moved_to(binding.plan, oracle)
         for payload in self._payloads:
             payload.chunks = [(table, slots[owners]) for table, owners in payload.chunks]
         return moved
-
-    def _tracker_for(self, binding: Binding) -> Tracker | None:
-        """The estimate of recall under a changed binding: it goes on, or begins where there was no cap before.
-
-        Without a cap there is none. If rows had been shed before that, recall is not known any more.
-        """
-        old, shard = self.bound()
-        shard.note(0.0)
-        if binding.query.memory is None or binding.query.on_full != "shed" or not self._tracks:
-            return None
-        tracker = self._tracker
-        if tracker is not None:
-            tracker.change(binding.plan, binding.recall_bytes, shard)
-        elif old.query.memory is not None or shard.stream_counter(at.SHED).any():
-            return None
-        else:
-            tracker = Tracker(binding.plan, binding.recall_bytes)
-            tracker.begin(shard)
-        shard.note(tracker.samples)
-        return tracker
 
     # -- what it says of itself ------------------------------------------------------------------------------------
 
@@ -387,7 +381,7 @@ class Engine:
             return Metrics(0, 0, 0, {name: StreamMetrics() for name in self.query.names}, joins=none)
         _, shard = self.bound()
         matched = shard.matched - int(self._false.sum())
-        recall = self._recall(matched, bool(shard.stream_counter(at.SHED).any()))
+        recall = recall_of(shard, self._tracker, matched)
         return metrics_of(self.query, shard, self._arrived, self._false, recall)
 
     @property
@@ -401,12 +395,6 @@ class Engine:
         exact = self._tracker.shard.allocated_bytes if self._tracker is not None else 0
         return self._shard.allocated_bytes + exact + sum(payload.nbytes for payload in self._payloads)
 
-    def _recall(self, matched: int, lossy: bool) -> Recall | None:
-        """What is known of recall: all, as long as nothing was shed."""
-        if not lossy:
-            return Recall(1.0, (1.0, 1.0), 1.0, float(matched))
-        return self._tracker.recall(matched) if self._tracker is not None else None
-
     # -- snapshots -------------------------------------------------------------------------------------------------
 
     def snapshot(self) -> bytes:
@@ -414,15 +402,7 @@ class Engine:
         self._check({})
         if self._departures is not None and self._departures.pending:
             raise WindrowError("snapshot: rows that were lost are waiting to be asked for: call departed() first")
-        header: dict[str, Any] = {
-            "layout": layout_digest(),
-            "query": self.query.to_json(),
-            "count_only": self.count_only,
-            "recall": self._tracks,
-            "departures": self._keeps_departures,
-            "own_clock": self.own_clock,
-            "bound": self._binding is not None,
-        }
+        header = self._header()
         if self._binding is None:
             return snapshots.write(header, [])
         binding, shard = self.bound()
@@ -431,6 +411,18 @@ class Engine:
         if self._tracker is not None:
             header["tracker"] = self._tracker.state()
         return snapshots.write(header, saved.parts(binding, shard, self._payloads, self._tracker))
+
+    def _header(self) -> dict[str, Any]:
+        """How the engine was made."""
+        return {
+            "layout": layout_digest(),
+            "query": self.query.to_json(),
+            "count_only": self.count_only,
+            "recall": self._tracks,
+            "departures": self._keeps_departures,
+            "own_clock": self.own_clock,
+            "bound": self._binding is not None,
+        }
 
     @classmethod
     def restore(
@@ -456,13 +448,12 @@ class Engine:
             raise SnapshotError(
                 "recall was off and is now on, but what was missed so far is not known: leave it off, or start anew"
             )
-        engine = cls.__new__(cls)
-        engine._departures = None
-        engine._oracle, engine._binding, engine._shard = {}, None, None
-        engine._interrupted = False
+        engine = Engine.__new__(Engine, old)
+        engine.query, engine._interrupted = old, False
+        engine._departures, engine._oracle, engine._binding, engine._shard = None, {}, None, None
         with saved.read_strictly():
-            saved.check_header(header, len(snap.parts))
-            engine.query, engine.count_only, engine._tracks = old, header["count_only"], header["recall"]
+            saved.check_header(header, len(snap.parts), sharded=type(engine) is not Engine)
+            engine.count_only, engine._tracks = header["count_only"], header["recall"]
             engine._keeps_departures, engine.own_clock = header["departures"], header["own_clock"]
             if header["bound"]:
                 engine._fill(header, list(snap.parts))

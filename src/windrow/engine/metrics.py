@@ -1,5 +1,7 @@
-"""Metrics: what came, what matched, what left and why."""
+"""Metrics: what came, what matched, what left and why; of one engine, and of several together."""
 
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -106,6 +108,64 @@ class Metrics:
         if not self.joins:
             del found["joins"]
         return found
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> "Metrics":
+        """The metrics that `to_dict` gave, perhaps by way of JSON."""
+        names = StreamMetrics.__dataclass_fields__
+        streams = {s: StreamMetrics(**{name: mine[name] for name in names}) for s, mine in data["streams"].items()}
+        own = {name: data[name] for name in cls.__dataclass_fields__ if name in data}
+        interval = own["recall_interval"]
+        return cls(**{**own, "streams": streams, "recall_interval": None if interval is None else tuple(interval)})
+
+
+def added_up(parts: Sequence[Metrics], names: Iterable[str] = ()) -> Metrics:
+    """The metrics of several engines, one for each shard of a join, together; `names` are the streams if there is none.
+
+    A row that is sent to several shards is counted in each. Peaks need not have been at the same time: their sum is the
+    most that can have been held. Recent recall is weighed by the exact matches of each shard.
+    """
+    if not parts:
+        return Metrics(0, 0, 0, {name: StreamMetrics() for name in names})
+    if len(parts) == 1:
+        return parts[0]
+    counters = StreamMetrics.__dataclass_fields__
+    return Metrics(
+        **{name: sum(getattr(part, name) for part in parts) for name in ("matched", "peak_rows", "peak_bytes")},
+        streams={
+            stream: StreamMetrics(**{c: sum(getattr(part.streams[stream], c) for part in parts) for c in counters})
+            for stream in parts[0].streams
+        },
+        value=None if parts[0].value is None else sum(part.value or 0.0 for part in parts),
+        joins={name: sum(part.joins[name] for part in parts) for name in parts[0].joins},
+        **_recall(parts),
+    )
+
+
+def _recall(parts: Sequence[Metrics]) -> dict[str, Any]:
+    """Recall over all parts, if each knows its own: exact counts add up, and so do the squares of their errors."""
+    known = [part.exact_matched for part in parts if part.exact_matched is not None]
+    if len(known) < len(parts):
+        return {}
+    matched, exact = sum(part.matched for part in parts), sum(known)
+    spread = math.sqrt(sum(_spread(part) ** 2 for part in parts))
+    recall = matched / exact if exact else 1.0
+    low = matched / (exact + spread) if exact else 1.0
+    high = matched / max(exact - spread, matched) if matched else (0.0 if exact else 1.0)
+    recent = math.fsum((part.recent_recall or 0.0) * own for part, own in zip(parts, known, strict=True))
+    return {
+        "recall": recall,
+        "recall_interval": (low, max(high, recall)),
+        "recent_recall": min(recent / exact, 1.0) if exact else 1.0,
+        "exact_matched": exact,
+    }
+
+
+def _spread(part: Metrics) -> float:
+    """Half the width of a part's interval of the exact count."""
+    exact = float(part.exact_matched or 0.0)
+    low = part.recall_interval[0] if part.recall_interval is not None else 1.0
+    return part.matched / low - exact if low > 0 else exact
 
 
 _COUNTERS = (("expired", at.EXPIRED), ("shed", at.SHED), ("sampled", at.SAMPLED), ("resident_rows", at.ROWS))

@@ -11,9 +11,19 @@ from windrow.engine.prepare import Rows, rows_of
 from windrow.errors import SpecError
 from windrow.kernels import layout as at
 from windrow.kernels.estimate import MOST_GAIN
+from windrow.spec import Query
 from windrow.state.block import view
 from windrow.state.plan import Plan
 from windrow.state.shard import Shard
+from windrow.statistics import Oracle
+
+
+def check_oracle(query: Query, whole: Mapping[str, pa.Table]) -> None:
+    """Refuse a policy that asks an oracle without the whole streams, where memory is capped."""
+    if query.memory is not None and isinstance(getattr(query.policy, "statistics", None), Oracle) and not whole:
+        raise SpecError(
+            f"policy {query.policy.name!r} with the statistic 'oracle' needs oracle= with the whole streams"
+        )
 
 
 def oracle_for(old: Plan, binding: Binding, whole: Mapping[str, pa.Table]) -> Callable[[Shard], None] | None:

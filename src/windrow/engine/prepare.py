@@ -29,7 +29,7 @@ NO_KEY = 0x6A09E667F3BCC908  # the code of rows without a key: as good as any, f
 
 @dataclass
 class Rows:
-    """One stream's rows of a push, as arrays."""
+    """One stream's rows of a push, or a shard's part of them, as arrays."""
 
     table: pa.Table
     time: np.ndarray
@@ -40,6 +40,26 @@ class Rows:
     cost: np.ndarray
     gain: np.ndarray
     timed: np.ndarray | None = None  # rows that have a time (None: all)
+    keyed: tuple[np.ndarray | None, ...] = ()  # by code, rows that have the key (None: all): for routing
+    place: np.ndarray | None = None  # where the rows stand in the table (None: they are all of it, in its order)
+
+    def part(self, where: np.ndarray) -> "Rows":
+        """Some of the rows of the table, which is not copied."""
+        arrays = {name: getattr(self, name)[where] for name in ("time", "keep", "counted", "cost")}
+        return Rows(
+            self.table,
+            **arrays,
+            codes=[code[where] for code in self.codes],
+            numbers=[number[where] for number in self.numbers],
+            gain=self.gain[where] if len(self.gain) else self.gain,
+            timed=None if self.timed is None else self.timed[where],
+            place=where if self.place is None else self.place[where],
+        )
+
+    @property
+    def places(self) -> np.ndarray:
+        """Where each row stands in the table."""
+        return np.arange(len(self.time)) if self.place is None else self.place
 
     def kept_in(self, join: int | None) -> np.ndarray:
         """Which of the rows that are kept can match in one of several joins; None where there is one."""
@@ -107,26 +127,23 @@ def rows_of(binding: Binding, stream: int, table: pa.Table, watermark: int, firs
     for filter_ in spec.where:
         keep &= passes(filter_, table[filter_.column], name)
     if binding.plan.joins is None:
-        codes, valid = _codes(binding, stream, table)
+        codes, keyed = _codes(binding, stream, table)
         numbers, present = _numbers(binding, stream, table)
-        keep &= valid & present
+        for valid in (*keyed, present):
+            if valid is not None:
+                keep &= valid
     else:
+        keyed = ()
         codes, numbers = _words_by_join(binding, stream, table)
         keep &= numbers[0] != 0
     charges, worth = costs(binding, stream, table), gains(binding, stream, table)
-    return Rows(table, time, keep, counted, codes, numbers, charges, worth, timed)
+    return Rows(table, time, keep, counted, codes, numbers, charges, worth, timed, keyed)
 
 
-def _codes(binding: Binding, stream: int, table: pa.Table) -> tuple[list[np.ndarray], np.ndarray]:
-    codes, keep = [], np.ones(table.num_rows, np.bool_)
-    for d in binding.plan.classes[stream]:
-        if d < 0:
-            continue
-        code, valid = codes_in(binding, stream, int(d), table)
-        codes.append(code)
-        if valid is not None:
-            keep &= valid
-    return codes, keep
+def _codes(binding: Binding, stream: int, table: pa.Table) -> tuple[list[np.ndarray], tuple[np.ndarray | None, ...]]:
+    """Codes in each directory of the stream, and which rows have a key there (None: all)."""
+    found = [codes_in(binding, stream, int(d), table) for d in binding.plan.classes[stream] if d >= 0]
+    return [code for code, _ in found], tuple(valid for _, valid in found)
 
 
 def codes_in(binding: Binding, stream: int, d: int, table: pa.Table) -> tuple[np.ndarray, np.ndarray | None]:
@@ -230,7 +247,7 @@ class Packed:
         chosen = [r.chosen() for r in rows]
         sizes = [len(r.time[c]) for r, c in zip(rows, chosen, strict=True)]
         self.stream = np.repeat(np.arange(len(rows)), sizes)
-        self.row = np.concatenate([bases[s] + np.arange(len(r.time))[chosen[s]] for s, r in enumerate(rows)])
+        self.row = np.concatenate([bases[s] + r.places[chosen[s]] for s, r in enumerate(rows)])
         time = np.concatenate([r.time[c] for r, c in zip(rows, chosen, strict=True)])
         live = np.concatenate([r.keep[c] for r, c in zip(rows, chosen, strict=True)])
         cost = np.concatenate([r.cost[c] for r, c in zip(rows, chosen, strict=True)])

@@ -399,6 +399,8 @@ def _check_query(engine: Any) -> None:
         raise SpecError(f"Queue takes an Engine, got {type(engine).__name__}")
     query = engine.query
     query.refuse_names("a queue")
+    if (query.shards or 1) > 1:
+        raise SpecError("a queue stands in front of one engine that is too slow: leave shards out")
     if not engine.own_clock:
         raise SpecError("a queue has a clock of its own: give it an engine without own_clock=False")
     for stream in query.streams:

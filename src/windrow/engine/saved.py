@@ -151,10 +151,13 @@ def check_layout(header: dict[str, Any]) -> None:
         )
 
 
-def check_header(header: dict[str, Any], parts: int) -> None:
+def check_header(header: dict[str, Any], parts: int, sharded: bool) -> None:
     """Refuse a header that has other fields than an engine writes, or fields of other kinds."""
-    bound = {"arrived", "false"} if header["bound"] else set()
-    if not {*_FIELDS, *bound} <= header.keys() <= {*_FIELDS, *bound, *(["tracker"] if bound else ())}:
+    fields, rare = set(_FIELDS), set[str]()
+    if header["bound"]:
+        fields |= {"arrived"} if sharded else {"arrived", "false"}
+        rare = set() if sharded else {"tracker"}
+    if not fields <= header.keys() <= fields | rare:
         raise ValueError("its header has other fields")
     switches = [header[name] for name in ("count_only", "recall", "departures", "own_clock", "bound")]
     if any(type(switch) is not bool for switch in switches) or (header["count_only"] and header["departures"]):

@@ -22,7 +22,7 @@ def _kept(**options: Any) -> Callable[[Any], Any]:
 
     numba asks for the folder when it is given a function; only then is it ours, for other packages have kernels too.
     """
-    compiled = njit(cache=FOLDER is not None, error_model="numpy", **options)
+    compiled = njit(cache=FOLDER is not None, error_model="numpy", nogil=True, **options)
 
     def decorate(function: Any) -> Any:
         theirs, numba_config.CACHE_DIR = numba_config.CACHE_DIR, str(FOLDER or "")

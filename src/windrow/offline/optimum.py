@@ -123,7 +123,8 @@ def optimum(
     if isinstance(left, Query):
         if on is not None or time is not None or within is not None or where is not None:
             raise SpecError("on, time, within and where are the query's: leave them out")
-        query, sides = left if value is None or called else left.with_(value=value), right
+        query = left.with_(shards=None)  # what is possible in one memory
+        query, sides = query if value is None or called else query.with_(value=value), right
     else:
         if on is None:
             raise SpecError("the optimum of two tables needs on=: the columns that must be equal")

@@ -25,6 +25,7 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 
 from windrow.engine.bind import Binding
+from windrow.engine.departures import SHARD
 from windrow.errors import InputError, SnapshotError, SpecError
 from windrow.kernels import layout as at
 from windrow.spark.contents import SHARDS, File, contents, not_whole, read_json, write_whole
@@ -33,7 +34,6 @@ from windrow.spark.job import LAYOUT, Archive, Job
 from windrow.spark.places import opened, place_of
 
 HEADER, CHECKPOINT = "_windrow.json", "_checkpoint.json"
-SHARD = "windrow_shard"
 ANEW = "start anew: a new checkpoint and a new archive"
 
 _looked: set[tuple[str, int, str]] = set()  # archive, shard and run that this process has looked through

@@ -7,9 +7,8 @@ import pyarrow as pa
 
 from windrow.engine.bind import Binding, bind
 from windrow.engine.intake import plain_schema
-from windrow.errors import MemoryTooSmall
-from windrow.spark.routing import Routing, routing_of
-from windrow.spec import Memory, Query
+from windrow.engine.routing import Routing, routing_of
+from windrow.spec import Query, shard_query
 
 LAYOUT = 2  # of blobs, state and archive: raised when one of them changes
 
@@ -46,20 +45,8 @@ class Job:
         return self.query.patience is None and all(pa.types.is_timestamp(s.field(t.time).type) for t, s in times)
 
     def shard_query(self, shard: int) -> Query:
-        """The query of one shard: its part of the memory, and random choices of its own."""
-        query = self.query.with_(seed=(self.query.seed * 1_000_003 + shard) % 2**62)
-        return query if query.memory is None else query.with_(memory=_part(query.memory, self.shards))
-
-
-def _part(memory: Memory, shards: int) -> Memory:
-    """One shard's part of a budget."""
-    if memory.share is not None:
-        return memory
-    limit = memory.rows if memory.rows is not None else memory.bytes
-    assert limit is not None
-    if limit < shards:
-        raise MemoryTooSmall(f"memory of {memory} is too little for {shards} shards: give more, or fewer shards")
-    return Memory.from_dict({**memory.to_dict(), "rows" if memory.rows is not None else "bytes": limit // shards})
+        """The query of one shard."""
+        return shard_query(self.query, shard, self.shards)
 
 
 def planned(job: Job) -> tuple[Binding, Routing]:

@@ -54,12 +54,13 @@ def on_spark(
     Parameters:
         frames: streaming or batch DataFrames by the names of the streams.
         shards: into how many independent slices the join is cut; memory is divided among them. Fixed for the life of a
-            checkpoint. By default as many as there are shuffle partitions, but at most 8.
+            checkpoint. By default the query's or, if it has none, as many as there are shuffle partitions, up to 8.
         archive: a folder for the rows that are lost, with why and when, from which `repair` finds the missing matches.
             A path or an address such as s3a://bucket/folder; it belongs to one checkpoint.
         recall: estimate recall beside the join (only where memory is capped).
     """
     query.refuse_names("Spark")
+    query = query if shards is None else query.with_(shards=shards)
     given = dict(frames)
     check_frames(query, given)
     for name in query.names:
@@ -70,7 +71,7 @@ def on_spark(
     travelling = _needed(query, schemas) if archive is None else {name: schemas[name].names for name in query.names}
     chosen = tuple(pa.schema([schemas[name].field(c) for c in columns]) for name, columns in travelling.items())
     streaming = given[query.names[0]].isStreaming
-    job = Job(query, chosen, _shards(shards, given[query.names[0]]), recall)
+    job = Job(query, chosen, _shards(query, given[query.names[0]]), recall)
     _check(job, streaming, archive)
     binding, _ = planned(job)
     output = _output_type(binding, given)
@@ -137,12 +138,10 @@ def _needed(query: Query, schemas: Mapping[str, pa.Schema]) -> dict[str, list[st
     return found
 
 
-def _shards(shards: int | None, frame: Any) -> int:
-    if shards is None:
-        return max(1, min(int(frame.sparkSession.conf.get(PARTITIONS, "200")), DEFAULT_SHARDS))
-    if isinstance(shards, bool) or not isinstance(shards, int) or not 1 <= shards <= 1 << 16:
-        raise SpecError(f"shards must be a whole number of at least 1, got {shards!r}")
-    return shards
+def _shards(query: Query, frame: Any) -> int:
+    if query.shards is not None:
+        return query.shards
+    return max(1, min(int(frame.sparkSession.conf.get(PARTITIONS, "200")), DEFAULT_SHARDS))
 
 
 def _packed(job: Job, frame: Any, stream: int, streaming: bool) -> Any:

@@ -15,8 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
-from windrow.engine.departures import FIELDS, WHY
-from windrow.spark.archive import SHARD
+from windrow.engine.departures import FIELDS, SHARD, WHY
 from windrow.spark.contents import File
 from windrow.spark.frames import arrow_schema
 from windrow.spark.places import opened

@@ -7,13 +7,13 @@ this works with Spark Connect too. A shard that had no rows in a micro-batch kee
 from __future__ import annotations
 
 import json
-import math
 import secrets
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from http.server import ThreadingHTTPServer
 from typing import Any
 
+from windrow.engine.metrics import Metrics, added_up
 from windrow.errors import InputError
 from windrow.spark import scrape
 
@@ -77,16 +77,23 @@ class QueryMetrics:
     def to_dict(self) -> dict[str, Any]:
         """Counters over all shards, recall with its interval, and the shards themselves."""
         shards = self.shards
-        total: dict[str, Any] = {name: sum(s[name] for s in shards.values()) for name in COUNTERS}
+        total = _together(shards)
         rows = [s["resident_rows"] for s in shards.values()]
-        total["largest_shard"] = max(rows) * len(rows) / sum(rows) if rows and sum(rows) else None
-        return {**total, **_recall(list(shards.values())), "shards": shards}
+        return {
+            **{name: getattr(total, name) for name in COUNTERS},
+            "largest_shard": max(rows) * len(rows) / sum(rows) if rows and sum(rows) else None,
+            **{name: getattr(total, name) for name in ("recall", "recall_interval", "exact_matched")},
+            "shards": shards,
+        }
+
+    def total(self, names: Iterable[str] = ()) -> Metrics:
+        """The metrics of all shards together; `names` are the streams, where nothing was reported."""
+        return _together(self.shards, names)
 
     @property
     def recall(self) -> float | None:
         """Matches produced over matches of the exact join; None where some shard cannot tell."""
-        found: float | None = self.to_dict()["recall"]
-        return found
+        return self.total().recall
 
     def to_json(self) -> str:
         """Everything as JSON."""
@@ -95,7 +102,7 @@ class QueryMetrics:
     def to_prometheus(self) -> str:
         """Everything in the text format of Prometheus, labelled with the query's name, or its id if it has none."""
         shards = self.shards
-        return scrape.prometheus(self.name, shards, _recall(list(shards.values()))["recall"])
+        return scrape.prometheus(self.name, shards, _together(shards).recall)
 
     def serve(self, port: int = 0, host: str = "127.0.0.1") -> ThreadingHTTPServer:
         """Answer /metrics in the text format of Prometheus and /metrics.json; `shutdown()` on what is returned ends it.
@@ -113,22 +120,9 @@ def _text(found: Any) -> str | None:
     return text
 
 
-def _recall(shards: list[dict[str, Any]]) -> dict[str, Any]:
-    """Recall over all shards: their exact counts add up, and so do the squares of their errors."""
-    if not shards or any(s["exact_matched"] is None for s in shards):
-        return {"recall": None, "recall_interval": None, "exact_matched": None}
-    matched, exact = sum(s["matched"] for s in shards), sum(s["exact_matched"] for s in shards)
-    spread = math.sqrt(sum(_spread(s) ** 2 for s in shards))
-    recall = matched / exact if exact else 1.0
-    low = matched / (exact + spread) if exact else 1.0
-    high = matched / max(exact - spread, matched) if matched else (0.0 if exact else 1.0)
-    return {"recall": recall, "recall_interval": (low, max(high, recall)), "exact_matched": exact}
-
-
-def _spread(shard: dict[str, Any]) -> float:
-    """Half the width of a shard's interval of the exact count."""
-    low = shard["recall_interval"][0]
-    return float(shard["matched"] / low - shard["exact_matched"]) if low > 0 else float(shard["exact_matched"])
+def _together(shards: Mapping[int, Mapping[str, Any]], names: Iterable[str] = ()) -> Metrics:
+    """The metrics of some shards together."""
+    return added_up([Metrics.from_dict(counters) for counters in shards.values()], names)
 
 
 def metrics(query: Any) -> QueryMetrics:

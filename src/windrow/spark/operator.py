@@ -20,8 +20,8 @@ from windrow.feed import engine_for, run
 from windrow.spark.archive import Run, check_archive, write_departed
 from windrow.spark.facts import facts_of, refuse_changes
 from windrow.spark.job import Job
+from windrow.spark.labels import labels
 from windrow.spark.pack import WITNESS, blob_table
-from windrow.spark.routing import labels
 from windrow.spark.worker import settle
 from windrow.spec import Query, Stream
 

@@ -9,13 +9,15 @@ shards there are, so a checkpoint of another join is noticed at once and not onl
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from windrow.engine.prepare import codes_in
 from windrow.spark.job import Job, known
-from windrow.spark.routing import labels
+from windrow.spark.labels import labels
 from windrow.spark.worker import settle
 
 PIECE_ROWS = 1 << 18
@@ -62,12 +64,11 @@ class Packer:
         """The rows of each shard."""
         binding, routing = known(self.job)
         found: dict[int, list[pa.Table]] = {}
-        for cells in routing.cells(binding, self.stream, piece, first_row):
-            order = np.argsort(cells, kind="stable")
-            bounds = np.searchsorted(cells[order], np.arange(self.job.shards + 1))
+        codes = partial(codes_in, binding, self.stream, table=piece)
+        for order, starts in routing.split(self.stream, codes, first_row + np.arange(piece.num_rows)):
             ordered = piece.take(pa.array(order)) if self.job.shards > 1 else piece
-            for cell in np.flatnonzero(np.diff(bounds)):
-                part = ordered.slice(bounds[cell], bounds[cell + 1] - bounds[cell])
+            for cell in np.flatnonzero(np.diff(starts)):
+                part = ordered.slice(starts[cell], starts[cell + 1] - starts[cell])
                 found.setdefault(int(cell), []).append(part)
         return found
 

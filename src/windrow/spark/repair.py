@@ -20,10 +20,10 @@ from functools import reduce
 from typing import Any
 
 from windrow.engine.bind import bind
-from windrow.engine.departures import CLOCK, SEQ
+from windrow.engine.departures import CLOCK, SEQ, SHARD
 from windrow.engine.intake import plain_schema
 from windrow.errors import InputError, SpecError
-from windrow.spark.archive import SHARD, read_header
+from windrow.spark.archive import read_header
 from windrow.spark.contents import Contents, contents
 from windrow.spark.frames import arrow_schema, check_frames, quoted
 from windrow.spark.join import on_spark

@@ -12,6 +12,7 @@ from windrow.spec.pair import pair_query
 from windrow.spec.predicates import Band, Compare, Distance, Equal, Predicate
 from windrow.spec.query import Query
 from windrow.spec.references import split_reference
+from windrow.spec.shard import shard_query
 from windrow.spec.stream import Stream
 from windrow.spec.window import Window, WindowLike
 
@@ -37,5 +38,6 @@ __all__ = [
     "parse_bytes",
     "parse_duration",
     "query_changes",
+    "shard_query",
     "split_reference",
 ]

@@ -32,6 +32,8 @@ def check(query: Query) -> None:
     _check_times(query)
     _check_row_windows(query)
     _check_sample(query)
+    if query.shards is not None and query.shards > 1:
+        _check_shards(query)
 
 
 def check_probe_order(order: Mapping[str, tuple[str, ...]], names: tuple[str, ...]) -> None:
@@ -135,4 +137,21 @@ def _check_sample(query: Query) -> None:
             raise SpecError(
                 f"sample='unbiased' keeps as many rows as expire, but the window of {stream.name!r} "
                 f"({stream.window}) has no end: give a window in time or rows, or a probability"
+            )
+
+
+def _check_shards(query: Query) -> None:
+    """Each shard sees some of the rows: what goes by their number or their order among all of them needs one shard."""
+    if query.named:
+        raise SpecError(
+            "shards send the rows of one join to where its keys meet, and this query names its joins: leave shards "
+            "out, or run each as a query of its own"
+        )
+    if query.order == "arrival":
+        raise SpecError("shards need order='time': the order of arrival over all rows is known to none of them")
+    for stream in query.streams:
+        if stream.window.kind == "rows":
+            raise SpecError(
+                f"the window of {stream.name!r} counts arrivals over all shards, which none of them sees: use a window "
+                "in time, or leave shards out"
             )

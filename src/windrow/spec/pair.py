@@ -39,6 +39,7 @@ def pair_query(
     patience: DurationLike | None = None,
     seed: int = 0,
     sample: float | Literal["unbiased"] | None = None,
+    shards: int | None = None,
 ) -> Query:
     """The join of the streams "left" and "right"; `time`, `within` and `lateness` may differ per side.
 
@@ -60,6 +61,7 @@ def pair_query(
         patience=patience,
         seed=seed,
         sample=sample,
+        shards=shards,
     )
     query.refuse_names("a call on two tables")
     return query

@@ -20,6 +20,7 @@ from windrow.spec.predicates import Predicate
 from windrow.spec.stream import Stream
 
 MOST_STREAMS = 256  # a resident's record has a byte for its stream
+MOST_SHARDS = 1 << 16
 ProbeOrder = tuple[tuple[str, tuple[str, ...]], ...]
 
 
@@ -57,6 +58,8 @@ class Query(Record):
         probe_order: for every stream, the other streams in the order in which its rows visit them; None
             lets the engine choose.
         seed: where the random choices start.
+        shards: into how many independent slices the join is cut, by the hash of its key; memory is divided among them.
+            Embedded each runs in a thread. None is one, or on Spark as many as there are shuffle partitions, up to 8.
     """
 
     streams: tuple[Stream, ...]
@@ -71,6 +74,7 @@ class Query(Record):
     probe_order: ProbeOrder | None
     seed: int
     sample: float | Literal["unbiased"] | None
+    shards: int | None
 
     def __init__(
         self,
@@ -87,6 +91,7 @@ class Query(Record):
         probe_order: Mapping[str, Iterable[str]] | ProbeOrder | None = None,
         seed: int = 0,
         sample: float | Literal["unbiased"] | None = None,
+        shards: int | None = None,
     ) -> None:
         parts = _streams(streams)
         names = tuple(stream.name for stream in parts)
@@ -103,6 +108,7 @@ class Query(Record):
             probe_order=_probe_order(probe_order, names),
             seed=whole(seed, "seed"),
             sample=_sample(sample),
+            shards=None if shards is None else whole(shards, "shards", least=1, most=MOST_SHARDS),
         )
         checks.check(self)
 
@@ -190,7 +196,8 @@ class Query(Record):
             window = {name: stream["window"][name] for name in ("kind", "closed")}
             for name, value in (("time", stream["time"]), ("window", window), ("where", stream["where"])):
                 found[f"{name} of {stream['name']}"] = value
-        return found | {name: data[name] for name in ("select", "value", "order", "probe_order", "seed")}
+        found |= {name: data[name] for name in ("select", "value", "order", "probe_order", "seed")}
+        return found | {"shards": self.shards or 1}
 
 
 def _streams(streams: object) -> tuple[Stream, ...]:

@@ -4,17 +4,20 @@ Shards are the cells of a grid. A dimension of the grid is a key (rows that have
 streams that do not have it go everywhere along it) or a stream (its rows are spread, all others go everywhere). A
 match fixes one place in every dimension, so its rows meet in one cell. With one key common to all streams the grid is
 a line and no row is sent twice; for other join graphs the shares that send the fewest copies are chosen.
+
+A row goes to the same shard embedded (sharded.py) and on Spark, where they say the same of its number.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from math import prod
 
 import numpy as np
-import pyarrow as pa
 
 from windrow.engine.bind import Binding
-from windrow.engine.prepare import codes_in
+
+Codes = Callable[[int], tuple[np.ndarray, np.ndarray | None]]
+"""A stream's codes in a directory, and which of its rows have a key (None: all)."""
 
 HIGH_BITS = np.uint64(33)  # tables of keys use the low bits of a code, shards the high ones
 
@@ -39,14 +42,28 @@ class Routing:
         """To how many shards each row of a stream is sent."""
         return prod(d.places for d, has in zip(self.dimensions, self.members, strict=True) if not has[stream])
 
-    def cells(self, binding: Binding, stream: int, table: pa.Table, first_row: int) -> Iterator[np.ndarray]:
+    @property
+    def size(self) -> int:
+        """How many shards get rows."""
+        return prod(dimension.places for dimension in self.dimensions)
+
+    def split(self, stream: int, codes: Codes, number: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Rows of a stream, with their numbers in it, in the order of their shards; and where each shard's begin.
+
+        Once for each copy of the rows. A shard's rows are all of one copy, and stay in their order.
+        """
+        for cells in self._cells(stream, codes, number):
+            order = np.argsort(cells.astype(np.uint16), kind="stable")  # of so few bits numpy sorts by radix
+            yield order, np.append(0, np.cumsum(np.bincount(cells, minlength=self.size)))
+
+    def _cells(self, stream: int, codes: Codes, number: np.ndarray) -> Iterator[np.ndarray]:
         """The shard of every row, once per copy."""
-        fixed = np.zeros(table.num_rows, np.int64)
+        fixed = np.zeros(len(number), np.int64)
         free: list[tuple[int, int]] = []  # (places, stride) of dimensions along which the row goes everywhere
         stride = 1
         for dimension, has in zip(self.dimensions, self.members, strict=True):
             if has[stream]:
-                fixed += stride * _places(dimension, binding, stream, table, first_row)
+                fixed += stride * _places(dimension, codes, number)
             else:
                 free.append((dimension.places, stride))
             stride *= dimension.places
@@ -58,14 +75,14 @@ class Routing:
             yield fixed + offset
 
 
-def _places(dimension: Dimension, binding: Binding, stream: int, table: pa.Table, first_row: int) -> np.ndarray:
+def _places(dimension: Dimension, codes: Codes, number: np.ndarray) -> np.ndarray:
     """Each row's place along a dimension."""
     if dimension.directory is None:
-        return (first_row + np.arange(table.num_rows)) % dimension.places
-    codes, valid = codes_in(binding, stream, dimension.directory, table)
-    places = ((codes.view(np.uint64) >> HIGH_BITS) % np.uint64(dimension.places)).astype(np.int64)
+        return number % dimension.places
+    code, valid = codes(dimension.directory)
+    places = ((code.view(np.uint64) >> HIGH_BITS) % np.uint64(dimension.places)).astype(np.int64)
     if valid is not None:  # rows without a key match nothing: they are spread, to be counted
-        places = np.where(valid, places, (first_row + np.arange(table.num_rows)) % dimension.places)
+        places = np.where(valid, places, number % dimension.places)
     return places
 
 
@@ -100,29 +117,3 @@ def _load(grid: tuple[int, ...], members: list[tuple[bool, ...]], streams: int) 
     cells = prod(grid)
     sent = sum(prod(p for p, has in zip(grid, members, strict=True) if not has[s]) for s in range(streams))
     return sent / cells, cells
-
-
-def labels(shards: int) -> list[int]:
-    """Shard numbers to group by: Spark's own hash spreads them evenly over as many partitions as there are shards."""
-    found: dict[int, int] = {}
-    candidate = 0
-    while len(found) < shards:
-        found.setdefault(spark_hash(candidate) % shards, candidate)
-        candidate += 1
-    return [found[k] for k in range(shards)]
-
-
-def spark_hash(number: int) -> int:
-    """Spark's hash of a 32-bit integer (Murmur3 with seed 42), signed."""
-    mask = 0xFFFFFFFF
-    k = _rotl(number * 0xCC9E2D51 & mask, 15) * 0x1B873593 & mask
-    h = (_rotl(42 ^ k, 13) * 5 + 0xE6546B64) & mask
-    h ^= 4
-    h = (h ^ (h >> 16)) * 0x85EBCA6B & mask
-    h = (h ^ (h >> 13)) * 0xC2B2AE35 & mask
-    h ^= h >> 16
-    return h - (1 << 32) if h >> 31 else h
-
-
-def _rotl(word: int, bits: int) -> int:
-    return (word << bits | word >> (32 - bits)) & 0xFFFFFFFF

@@ -1,0 +1,28 @@
+"""One shard of a query: its part of the memory, and random choices of its own. The same embedded and on Spark."""
+
+from windrow.errors import MemoryTooSmall
+from windrow.spec.memory import Memory
+from windrow.spec.query import Query
+
+
+def shard_query(query: Query, shard: int, shards: int) -> Query:
+    """The query of one of so many shards. A share of memory stays a share: of what this shard's exact join needs.
+
+    >>> from windrow.spec import Stream
+    >>> query = Query(streams=[Stream("a", "t", 5), Stream("b", "t", 5)], on="k", memory=100, shards=3)
+    >>> shard_query(query, 2, 3).memory.rows
+    33
+    """
+    memory = None if query.memory is None else _part(query.memory, shards)
+    return query.with_(seed=(query.seed * 1_000_003 + shard) % 2**62, memory=memory, shards=None)
+
+
+def _part(memory: Memory, shards: int) -> Memory:
+    """One shard's part of a budget."""
+    if memory.share is not None:
+        return memory
+    limit = memory.rows if memory.rows is not None else memory.bytes
+    assert limit is not None
+    if limit < shards:
+        raise MemoryTooSmall(f"memory of {memory} is too little for {shards} shards: give more, or fewer shards")
+    return Memory.from_dict({**memory.to_dict(), "rows" if memory.rows is not None else "bytes": limit // shards})
