@@ -26,7 +26,7 @@ from windrow.errors import InputError, SnapshotError, SpecError, WindrowError
 from windrow.spark import upkeep
 from windrow.spark.archive import HEADER, Run, read_header
 from windrow.spark.contents import SHARDS, contents
-from windrow.spark.routing import labels
+from windrow.spark.labels import labels
 
 
 def run(archive: Path, rows: list[Any], **options: Any) -> Driven:

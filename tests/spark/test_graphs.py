@@ -14,7 +14,7 @@ from tests.spark.folders import write_files
 from tests.spark.joining import collected, streamed
 
 import windrow as wr
-from windrow.spark.routing import labels, spark_hash
+from windrow.spark.labels import labels, spark_hash
 
 NAMES = ("a", "b", "c")
 SCHEMA = pa.schema([("id", pa.int64()), ("t", pa.int64()), ("x", pa.int64()), ("y", pa.string()), ("z", pa.float64())])

@@ -54,6 +54,7 @@ class ShardedEngine(Engine):
     """
 
     engines: list[Engine]
+    _memories: Sequence[Memory] | None = None
 
     def __init__(self, query: Query, *given: Any, memories: Sequence[Memory] | None = None, **options: Any) -> None:
         self._memories = memories
@@ -102,7 +103,7 @@ class ShardedEngine(Engine):
         self._binding = engines[0].bound()[0]
 
     def _start_counting(self, arrived: Any) -> None:
-        """From so many rows of each stream, each of them counted once; copies, late and ignored rows its shards count."""
+        """Begin with so many rows of each stream, counted once: their copies, and who is late, the shards count."""
         self._arrived = np.zeros((len(self.query.streams), 3), np.int64)
         self._arrived[:, 0] = arrived
 
