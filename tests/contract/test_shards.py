@@ -47,7 +47,8 @@ def in_threads() -> Any:
 @st.composite
 def hostile(draw: st.DrawFn, times: Sequence[str] = tuple(TIME_KINDS)) -> Case:
     """Rows dealt to pushes whatever their time: many are late; perhaps with patience, perhaps in ample memory."""
-    case = draw(cases(order=("time",), kinds=TIMED, time_kinds=times))
+    kind = draw(st.sampled_from(times))
+    case = draw(cases(order=("time",), kinds=TIMED, time_kinds=(kind,)))
     random, pushes = Random(draw(st.integers(0, 10**6))), draw(st.integers(1, 5))
     batches: list[dict[str, Any]] = [{name: [] for name in case.query.names} for _ in range(pushes)]
     whole = case.at_once().batches[0]
@@ -55,8 +56,7 @@ def hostile(draw: st.DrawFn, times: Sequence[str] = tuple(TIME_KINDS)) -> Case:
         for k, row in enumerate(rows):
             usual = k * pushes // len(rows)
             batches[usual if random.random() < 0.8 else random.randrange(pushes)][name].append(row)
-    unit = next((unit for stream in case.query.streams for unit in stream.units), "steps")
-    patience = draw(st.sampled_from([None, 0, 2 if unit == "steps" else "2 s"]))
+    patience = draw(st.sampled_from([None, 0, TIME_KINDS[kind].length(2)]))
     memory = draw(st.sampled_from([None, 10_000, wr.Memory(20_000, split=True)]))
     return replace(case, batches=batches).with_query(patience=patience, memory=memory)
 
@@ -123,6 +123,17 @@ def test_windows_change_as_in_one_engine(case: Case, shards: int, data: Any) -> 
             engine.window(name, other)
         assert_as_one(*engines)
     assert engines[0].query.streams == engines[1].query.streams
+
+
+@examples(30)
+@given(st.lists(st.integers(0, 30), min_size=3, max_size=3), st.permutations([100, 95, 50]), st.integers(0, 60))
+def test_patience_and_lateness_of_streams_that_no_shard_has_all_of(lags: list[int], last: list[int], wait: int) -> None:
+    """Each stream has one row, most of them in shards of their own."""
+    streams = [wr.Stream(name, "t", 1000, lag) for name, lag in zip("abc", lags, strict=True)]
+    engines = [wr.Engine(wr.Query(streams=streams, on="k", patience=wait, shards=n)) for n in (None, 6)]
+    for engine in engines:
+        engine.push({name: pa.table({"k": [k], "t": [t]}) for k, (name, t) in enumerate(zip("abc", last, strict=True))})
+    assert_as_one(*engines)
 
 
 # ------------------------------------------------------------------------------------- above the budget

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+from random import Random
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import functions as F
 from tests.running import assert_same, multiset
-from tests.spark.folders import KEYS, LATENESS, PAYLOAD, Folders
+from tests.spark.folders import KEYS, LATENESS, PAYLOAD, START, Folders
 from tests.spark.joining import (
     collected,
     joined,
@@ -62,6 +65,25 @@ def test_batch_in_a_session_of_another_time_zone(spark: Any, folders: Folders) -
         test_batch_gives_what_sparks_own_join_gives(spark, folders, "moment")
     finally:
         spark.conf.set("spark.sql.session.timeZone", "UTC")
+
+
+@pytest.mark.parametrize(("memory", "policy"), [(None, "auto"), (45, "rand"), ("40%", "prob"), ("24 kB", "auto")])
+def test_shards_in_one_process_are_those_of_spark(spark: Any, policy: str, memory: Any) -> None:
+    """Rows go to the same shards, which have the same memory and draw the same lots: the same rows are shed."""
+    random, sides = Random(7), []
+    for _ in range(2):
+        keys = [random.choice([*range(25), *range(5)]) for _ in range(400)]
+        times = [START + timedelta(seconds=k, milliseconds=random.randrange(900)) for k in range(400)]
+        sides.append(pa.table({"k": keys, "ts": pa.array(times, pa.timestamp("us")), "id": range(400)}))
+    options = {"on": "k", "time": "ts", "within": "90 s", "memory": memory, "policy": policy, "shards": 3}
+    options["select"] = {"a": "left.id", "b": "right.id"}
+    here = wr.join(*sides, **options)
+    there = wr.join(*(spark.createDataFrame(side) for side in sides), **options)
+    assert_same(multiset(there.toArrow()), multiset(here.table))
+    told, mine = wr.spark.metrics(there).total(), here.metrics
+    for name in ("arrived", "shed", "matched", "recall", "recall_interval", "peak_rows", "peak_bytes"):
+        assert getattr(told, name) == getattr(mine, name), name
+    assert mine.matched > 300 and (mine.shed > 100) == (memory is not None)
 
 
 ODD = {

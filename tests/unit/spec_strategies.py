@@ -118,6 +118,7 @@ def queries(draw: st.DrawFn) -> Query:
     outputs = st.lists(st.sampled_from(labels).flatmap(references), min_size=1, max_size=4)
     selected = draw(st.none() | outputs)
     orders = {name: draw(st.permutations([other for other in labels if other != name])) for name in labels}
+    order = draw(st.sampled_from(["time", "arrival"]))
     return Query(
         streams=[draw(streams(name, unit)) for name in labels],
         on=chain,
@@ -126,8 +127,9 @@ def queries(draw: st.DrawFn) -> Query:
         memory=draw(st.none() | memories(labels)),
         policy=draw(any_policies()),
         on_full=draw(st.sampled_from(["shed", "fail"])),
-        order=draw(st.sampled_from(["time", "arrival"])),
+        order=order,
         patience=draw(st.none() | st.builds(Duration, positive, st.just(unit))),
         probe_order=draw(st.none() | st.just(orders)),
         seed=draw(st.integers(0, 2**63 - 1)),
+        shards=draw(st.none() | st.integers(1, 1 << 16 if order == "time" else 1)),
     )

@@ -104,6 +104,11 @@ def test_every_format_holds_the_exact_join(files: Path, out: str) -> None:
     assert bag(joined(out=out)) == bag(naive())
 
 
+def test_shards_give_the_same_join_and_say_how_memory_is_divided(files: Path) -> None:
+    assert bag(joined("--shards", "3")) == bag(naive())
+    assert json.loads(join("--shards", "3", "--memory", "60", "--json").stdout)["memory"] == "60 rows over 3 shards"
+
+
 def test_the_closing_table_names_every_counter(files: Path) -> None:
     shown = join().stdout
     for word in (
@@ -339,7 +344,8 @@ def test_codes_other_separators_and_times_without_a_zone(files: Path) -> None:
         (["--memory", "9", "--sample", "1.5"], "must be below 1"),
         (["--memory", "9", "--sample", "some"], "a probability or 'unbiased'"),
         (["--engine", "flink"], "one of 'embedded', 'spark'"),
-        (["--shards", "4"], "only --engine spark cuts the join into shards"),
+        (["--shards", "0"], "shards must be at least 1"),
+        (["--shards", "4", "--memory", "3"], "too little for 4 shards"),
         (["--engine", "spark", "--lateness", "5"], "which Spark does not keep"),
     ],
 )

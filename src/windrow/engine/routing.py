@@ -5,7 +5,8 @@ streams that do not have it go everywhere along it) or a stream (its rows are sp
 match fixes one place in every dimension, so its rows meet in one cell. With one key common to all streams the grid is
 a line and no row is sent twice; for other join graphs the shares that send the fewest copies are chosen.
 
-A row goes to the same shard embedded (sharded.py) and on Spark, where they say the same of its number.
+A row with a key goes to the same shard embedded (sharded.py) and on Spark. Who is spread goes by the number of the row:
+in its stream here, in its partition there.
 """
 
 from collections.abc import Callable, Iterator
