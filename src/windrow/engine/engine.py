@@ -18,16 +18,15 @@ import pyarrow as pa
 from windrow.engine import emit, saved
 from windrow.engine.bind import Binding, bind
 from windrow.engine.departures import Departures
-from windrow.engine.intake import as_table, plain_schema
+from windrow.engine.intake import as_table, check_batches, plain_schemas
 from windrow.engine.metrics import Metrics, StreamMetrics, metrics_of
 from windrow.engine.oracle import check_oracle, oracle_for, oracle_table
 from windrow.engine.prepare import Packed, Rows, rows_of, tables
-from windrow.engine.recall import recall_of, tracker_for
-from windrow.errors import InputError, MemoryFull, SnapshotError, SpecError, WindrowError, alternatives
+from windrow.errors import MemoryFull, SpecError, WindrowError
 from windrow.kernels import layout as at
 from windrow.kernels.rows import still_there
-from windrow.quality.tracker import Tracker
-from windrow.spec import Memory, Query, Window, query_changes
+from windrow.quality.tracker import Recall, Tracker
+from windrow.spec import Memory, Query, Window
 from windrow.state import snapshot as snapshots
 from windrow.state.coding import ticks_of
 from windrow.state.compact import layout_digest
@@ -90,18 +89,9 @@ class Engine:
             self._bind(dict(schemas))
 
     def _bind(self, schemas: dict[str, pa.Schema]) -> None:
-        binding = replace(bind(self.query, self._plain(schemas), self.own_clock), keeps_payload=not self.count_only)
+        plain = plain_schemas(schemas, self.query.names)
+        binding = replace(bind(self.query, plain, self.own_clock), keeps_payload=not self.count_only)
         self._start(binding.with_whole_rows() if self._keeps_departures else binding)
-
-    def _plain(self, schemas: dict[str, pa.Schema]) -> dict[str, pa.Schema]:
-        """The plain schemas of all streams."""
-        missing = [name for name in self.query.names if name not in schemas]
-        if missing:
-            raise SpecError(
-                f"the first push brings nothing for {missing[0]!r}: bring every stream (an empty table will do) "
-                "or give schemas= to the engine"
-            )
-        return {name: plain_schema(schema) for name, schema in schemas.items()}
 
     def _watch_departures(self, binding: Binding, shard: Shard) -> None:
         """Let a shard keep the rows that it sheds, if they are asked for."""
@@ -202,12 +192,7 @@ class Engine:
         """Refuse what is not a push, and any push after one that was interrupted."""
         if self._interrupted:
             raise WindrowError("a push was interrupted half-way, so the state is not whole: restore the last snapshot")
-        if not isinstance(batches, Mapping):
-            raise InputError(f"push takes a mapping from stream names to tables, got {type(batches).__name__}")
-        for name in batches:
-            if name not in self.query.names:
-                known = alternatives(str(name), self.query.names, "streams")
-                raise InputError(f"push: the query has no stream {str(name)[:80]!r}{known}")
+        check_batches(batches, self.query.names)
 
     def bound(self) -> tuple[Binding, Shard]:
         """The bound query and its shard; there are none before the first push, unless schemas were given."""
@@ -361,15 +346,35 @@ class Engine:
         """The shard under a changed binding: the same one, or its residents moved where the policy's columns differ."""
         old, shard = self.bound()
         if binding.plan.same_shape(old.plan):
-            self._tracker = tracker_for(old, binding, shard, self._tracker, self._tracks)
+            self._tracker = self._tracker_for(binding)
             shard.change(binding.plan)
             return shard
         oracle = oracle_for(old.plan, binding, self._oracle)
-        self._tracker = tracker_for(old, binding, shard, self._tracker, self._tracks)
+        self._tracker = self._tracker_for(binding)
         moved, slots = shard.moved_to(binding.plan, oracle)
         for payload in self._payloads:
             payload.chunks = [(table, slots[owners]) for table, owners in payload.chunks]
         return moved
+
+    def _tracker_for(self, binding: Binding) -> Tracker | None:
+        """The estimate of recall under a changed binding: it goes on, or begins where there was no cap before.
+
+        Without a cap there is none. If rows had been shed before that, recall is not known any more.
+        """
+        old, shard = self.bound()
+        shard.note(0.0)
+        if binding.query.memory is None or binding.query.on_full != "shed" or not self._tracks:
+            return None
+        tracker = self._tracker
+        if tracker is not None:
+            tracker.change(binding.plan, binding.recall_bytes, shard)
+        elif old.query.memory is not None or shard.stream_counter(at.SHED).any():
+            return None
+        else:
+            tracker = Tracker(binding.plan, binding.recall_bytes)
+            tracker.begin(shard)
+        shard.note(tracker.samples)
+        return tracker
 
     # -- what it says of itself ------------------------------------------------------------------------------------
 
@@ -381,7 +386,7 @@ class Engine:
             return Metrics(0, 0, 0, {name: StreamMetrics() for name in self.query.names}, joins=none)
         _, shard = self.bound()
         matched = shard.matched - int(self._false.sum())
-        recall = recall_of(shard, self._tracker, matched)
+        recall = self._recall(matched, bool(shard.stream_counter(at.SHED).any()))
         return metrics_of(self.query, shard, self._arrived, self._false, recall)
 
     @property
@@ -394,6 +399,12 @@ class Engine:
             return 0
         exact = self._tracker.shard.allocated_bytes if self._tracker is not None else 0
         return self._shard.allocated_bytes + exact + sum(payload.nbytes for payload in self._payloads)
+
+    def _recall(self, matched: int, lossy: bool) -> Recall | None:
+        """What is known of recall: all, as long as nothing was shed."""
+        if not lossy:
+            return Recall(1.0, (1.0, 1.0), 1.0, float(matched))
+        return self._tracker.recall(matched) if self._tracker is not None else None
 
     # -- snapshots -------------------------------------------------------------------------------------------------
 
@@ -440,14 +451,7 @@ class Engine:
         with saved.read_strictly():
             saved.check_layout(header)
             old = Query.from_json(header["query"])
-        if query is not None and (changed := query_changes(old, query)):
-            raise SnapshotError(
-                f"the snapshot is of another query: {'; '.join(changed)}; restore it without query=, or start anew"
-            )
-        if recall and not header.get("recall"):
-            raise SnapshotError(
-                "recall was off and is now on, but what was missed so far is not known: leave it off, or start anew"
-            )
+        saved.check_same(old, query, header, recall)
         engine = Engine.__new__(Engine, old)
         engine.query, engine._interrupted = old, False
         engine._departures, engine._oracle, engine._binding, engine._shard = None, {}, None, None

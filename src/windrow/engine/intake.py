@@ -4,12 +4,13 @@ Dictionaries, views and run-end encodings are decoded: a resident must not hold 
 and what is charged must be what is held.
 """
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from windrow.errors import DuplicateColumn, InputError
+from windrow.errors import DuplicateColumn, InputError, SpecError, alternatives
 
 
 def as_table(data: Any, stream: str) -> pa.Table:
@@ -108,6 +109,26 @@ def _arrow(data: Any, stream: str) -> pa.Table:
 def plain_schema(schema: pa.Schema) -> pa.Schema:
     """The schema with every column of a plain type, nullable and without metadata: batches differ in those freely."""
     return pa.schema([pa.field(field.name, plain_type(field.type)) for field in schema])
+
+
+def plain_schemas(schemas: Mapping[str, pa.Schema], names: Sequence[str]) -> dict[str, pa.Schema]:
+    """The plain schemas of streams, of which none may be missing."""
+    if missing := [name for name in names if name not in schemas]:
+        raise SpecError(
+            f"the first push brings nothing for {missing[0]!r}: bring every stream (an empty table will do) "
+            "or give schemas= to the engine"
+        )
+    return {name: plain_schema(schema) for name, schema in schemas.items()}
+
+
+def check_batches(batches: Any, names: Sequence[str]) -> None:
+    """Refuse what is no mapping from the names of streams."""
+    if not isinstance(batches, Mapping):
+        raise InputError(f"push takes a mapping from stream names to tables, got {type(batches).__name__}")
+    for name in batches:
+        if name not in names:
+            known = alternatives(str(name), names, "streams")
+            raise InputError(f"push: the query has no stream {str(name)[:80]!r}{known}")
 
 
 def plain_type(type_: pa.DataType) -> pa.DataType:

@@ -23,7 +23,7 @@ from windrow.errors import SnapshotError, WindrowError
 from windrow.kernels import layout as at
 from windrow.kernels.compact import read_slots
 from windrow.quality.tracker import Tracker, exact_plan
-from windrow.spec import Query
+from windrow.spec import Query, query_changes
 from windrow.state import snapshot as snapshots
 from windrow.state.coding import times
 from windrow.state.columns import both, empty_table
@@ -148,6 +148,18 @@ def check_layout(header: dict[str, Any]) -> None:
     if header["layout"] != layout_digest():
         raise SnapshotError(
             "the snapshot was written by a windrow with another layout: restore it with the windrow that wrote it"
+        )
+
+
+def check_same(old: Query, query: Query | None, header: dict[str, Any], recall: bool | None) -> None:
+    """Refuse to go on with another query than the snapshot's, or with an estimate of recall that it has not."""
+    if query is not None and (changed := query_changes(old, query)):
+        raise SnapshotError(
+            f"the snapshot is of another query: {'; '.join(changed)}; restore it without query=, or start anew"
+        )
+    if recall and not header.get("recall"):
+        raise SnapshotError(
+            "recall was off and is now on, but what was missed so far is not known: leave it off, or start anew"
         )
 
 

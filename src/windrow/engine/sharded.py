@@ -25,6 +25,7 @@ import pyarrow as pa
 from windrow.engine.bind import Binding, bind
 from windrow.engine.departures import SHARD
 from windrow.engine.engine import Engine
+from windrow.engine.intake import plain_schemas
 from windrow.engine.metrics import Metrics, added_up
 from windrow.engine.prepare import Rows, codes_in, rows_of
 from windrow.engine.routing import Codes, Routing, routing_of
@@ -76,7 +77,7 @@ class ShardedEngine(Engine):
     def _bind(self, schemas: dict[str, pa.Schema]) -> None:
         if self._keeps_departures and (taken := [name for name, s in schemas.items() if SHARD in s.names]):
             raise DuplicateColumn(f"stream {taken[0]!r} has a column {SHARD!r}, which departed rows get: rename it")
-        plain = self._plain(schemas)
+        plain = plain_schemas(schemas, self.query.names)
         made = partial(
             Engine, schemas=plain, count_only=self.count_only, recall=self._tracks, departures=self._keeps_departures,
             own_clock=self.own_clock,
