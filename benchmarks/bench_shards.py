@@ -5,15 +5,16 @@ busy the figures say little: what it gave to so many threads just then is measur
 """
 
 import argparse
+import hashlib
 import os
 import tempfile
 import threading
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from statistics import median
 from typing import Any
 
-import numpy as np
 import pyarrow.parquet as pq
 from bench_join import WINDOW, fingerprint, write_files
 from harness import Contestant, check_counters, race, save, show, wall
@@ -21,23 +22,18 @@ from harness import Contestant, check_counters, race, save, show, wall
 import windrow as wr
 
 TARGET = 1.6  # times the rows per second of one engine, in two threads
-SPIN = 1 << 24
+NOISE, TIMES = bytes(1 << 26), 5
 
 
 def joined(tables: list[Any], options: dict[str, Any], _: Any = None) -> wr.Result:
     return wr.join(*tables, on="key", time="ts", within=f"{WINDOW} seconds", **options)
 
 
-def cores(threads: int, _: Any = None) -> float:
-    """How many times as much a loop gets done in so many threads as in one: what the machine has to give just now."""
-    numbers = np.ones(SPIN)
-
-    def spin() -> None:
-        for _ in range(4):
-            np.sqrt(numbers[: SPIN // 16], out=numbers[: SPIN // 16])
+def cores(threads: int) -> float:
+    """How many cores the machine gives to so many threads just now: what they get done, over what one gets done."""
 
     def timed(count: int) -> float:
-        workers = [threading.Thread(target=spin) for _ in range(count)]
+        workers = [threading.Thread(target=hashlib.sha256, args=(NOISE,)) for _ in range(count)]
         started = wall()
         for worker in workers:
             worker.start()
@@ -45,7 +41,7 @@ def cores(threads: int, _: Any = None) -> float:
             worker.join()
         return wall() - started
 
-    return threads * timed(1) / timed(threads)
+    return threads * median(timed(1) for _ in range(TIMES)) / median(timed(threads) for _ in range(TIMES))
 
 
 def one_against_many(
