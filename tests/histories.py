@@ -210,8 +210,11 @@ def _seldom(draw: st.DrawFn, one_in: int) -> bool:
 
 
 @st.composite
-def histories(draw: st.DrawFn, kind: type[policies.Policy], tried: tuple[int, ...] = ()) -> History:
-    """The life of an engine with a policy of a kind; of AUTO, with trials of so many rows if any are named."""
+def histories(
+    draw: st.DrawFn, kind: type[policies.Policy], tried: tuple[int, ...] = (), filling: bool = False
+) -> History:
+    """The life of an engine with a policy of a kind; of AUTO, with trials of so many rows if any are named; with memory
+    that fills up in the middle, if told so."""
     policy, trial = draw(any_of(kind)), draw(trials(tried)) if tried else {}
     sampled = tried == SAMPLES
     kinds: tuple[str, ...] = ANY_WINDOW
@@ -237,12 +240,17 @@ def histories(draw: st.DrawFn, kind: type[policies.Policy], tried: tuple[int, ..
         valued = draw(st.sets(st.sampled_from(query.names), min_size=1))
         query = query.with_(value=Value(dict.fromkeys(valued, "worth"), draw(st.sampled_from(["product", "sum"]))))
     query = draw(_sampled(query))
-    options = {name: draw(st.booleans()) for name in ("count_only", "departures", "recall")}
+    options = {name: draw(st.booleans()) for name in ("count_only", "departures")} | {"recall": not _seldom(draw, 4)}
     history = History(replace(case, query=query), options, [], trial, roomy=_seldom(draw, 3))
     with history.constants():
         memory = draw(budgets(query, case.schemas))
         if tried and not _seldom(draw, 4):  # more rows than samples are made of, and too few for the streams
             memory = Memory(draw(st.integers(8, 16)), memory.split if memory.split == "even" else None)
+        if filling or (not tried and _seldom(draw, 3)):
+            rows = sum(len(rows) for batch in case.batches for rows in batch.values())
+            memory = Memory(len(query.names) + rows // draw(st.integers(2, 5)))
+        if filling:
+            history, query = replace(history, options={**options, "recall": True}), query.with_(sample=None)
         history = replace(history, case=replace(case, query=query.with_(memory=memory)))
         return replace(_opened(history), steps=_steps(draw, history, times))
 

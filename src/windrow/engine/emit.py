@@ -16,25 +16,41 @@ def schema(binding: Binding, join: int = 0) -> pa.Schema:
     return pa.schema([binding.schemas[names[o.stream]].field(o.column).with_name(o.name) for o in outputs])
 
 
+GATHERED = 1 << 16  # matches whose rows are gathered together: enough to be quick, and few enough for the cache
+
+
 class Found:
-    """The matches of a push, gathered piece by piece: one table, or one for each of the joins that have names."""
+    """The matches of a push: one table, or one for each of the joins that have names."""
 
     def __init__(self, binding: Binding, payloads: list[pa.Table]) -> None:
         self.binding, self.payloads = binding, payloads
         self.pieces: list[list[pa.Table]] = [[] for _ in binding.results]
         self.false = np.zeros(len(binding.results), np.int64)  # candidates of colliding codes, by join
+        self._waiting: list[np.ndarray] = []
+        self._count = 0
 
     def add(self, found: np.ndarray) -> None:
         """Take a piece: payload rows [stream, match] and, of several joins, a last line with the join of each match."""
+        self._waiting.append(found)
+        self._count += found.shape[1]
+        if self._count >= GATHERED:
+            self._gather()
+
+    def _gather(self) -> None:
+        """Gather the rows of the matches that wait for it."""
+        found = self._waiting[0] if len(self._waiting) == 1 else np.concatenate(self._waiting, axis=1)
+        self._waiting, self._count = [], 0
         several = len(self.pieces) > 1
         for join, pieces in enumerate(self.pieces):
             mine = found[:-1, found[-1] == join] if several else found
-            if not several or mine.shape[1]:
+            if mine.shape[1]:
                 pieces.append(matches(self.binding, self.payloads, mine, join))
                 self.false[join] += mine.shape[1] - pieces[-1].num_rows
 
     def tables(self) -> pa.Table | dict[str, pa.Table]:
         """All matches."""
+        if self._waiting:
+            self._gather()
         whole = [
             pa.concat_tables(pieces) if pieces else empty_table(schema(self.binding, join))
             for join, pieces in enumerate(self.pieces)

@@ -140,7 +140,7 @@ class Engine:
         self._count(rows)
         self._keep(shard, packed, rows)
         if self._tracker is not None:
-            self._tracker.shard.raise_watermark(int(shard.words[at.WATERMARK]))
+            self._tracker.raise_watermark(int(shard.words[at.WATERMARK]))
             self._tracker.settle(shard.matched - int(self._false.sum()), len(packed.order))
         self._interrupted = False
         return None if self.count_only else found
@@ -165,14 +165,14 @@ class Engine:
                 self._binding = self._shard = None
             raise
 
-    def _rows(self, binding: Binding, inputs: list[pa.Table], mark: int) -> list[Rows]:
-        """The rows of each stream, coded."""
-        return [rows_of(binding, s, t, mark, int(self._arrived[s, 0])) for s, t in enumerate(inputs)]
-
     def _raise_watermark(self, mark: int) -> None:
         self.bound()[1].raise_watermark(mark)
         if self._tracker is not None:
-            self._tracker.shard.raise_watermark(mark)
+            self._tracker.raise_watermark(mark)
+
+    def _rows(self, binding: Binding, inputs: list[pa.Table], mark: int) -> list[Rows]:
+        """The rows of each stream, coded."""
+        return [rows_of(binding, s, t, mark, int(self._arrived[s, 0])) for s, t in enumerate(inputs)]
 
     @property
     def watermark(self) -> int | None:
@@ -202,12 +202,12 @@ class Engine:
 
     def _run(self, binding: Binding, shard: Shard, packed: Packed, payloads: list[pa.Table], mark: int) -> Any:
         """Raise the watermark to a mark, drive the shard through the packed rows and gather the matches."""
-        at_risk = binding.plan.fail_when_full and shard.may_overflow(packed.stream, packed.head[4])
+        at_risk = binding.plan.fail_when_full and shard.fitting(*packed.charges()) < len(packed.stream)
         before = shard.words.copy() if at_risk else None
         self._raise_watermark(mark)
         matches = emit.Found(binding, payloads)
         try:
-            for where, records in packed.pieces(self._ahead):
+            for where, records in packed.pieces(lambda coming: self._ahead(shard, packed, coming)):
                 self._get_ready(shard, len(where))
                 for found in shard.advance(records):
                     matches.add(found)
@@ -221,15 +221,18 @@ class Engine:
                 f"the join needs more than its memory of {binding.query.memory}: nothing of this push was taken; "
                 "raise memory, or let on_full='shed' choose what to lose"
             ) from None
+        tables = matches.tables()
         self._false += matches.false
-        return matches.tables()
+        return tables
 
-    def _ahead(self) -> int:
-        """How many rows may be taken before the estimate of recall has to catch up."""
-        return self._tracker.ahead if self._tracker is not None else at.HIGH
+    def _ahead(self, shard: Shard, packed: Packed, coming: np.ndarray) -> int:
+        """How many of the coming rows may be taken before the estimate of recall has to begin, or to catch up."""
+        if self._tracker is None or self._tracker.has_room(shard, len(coming), packed.dearest):
+            return len(coming)
+        return self._tracker.allow(shard, *packed.charges(coming))
 
     def _get_ready(self, shard: Shard, rows: int) -> None:
-        """Before the shard takes so many rows: where they are too many to be stored beside it, a sample begins now."""
+        """Before the shard takes so many rows: let the estimate of recall begin, or its sample, if it has to now."""
         if self._tracker is not None:
             self._tracker.get_ready(rows, shard)
             shard.note(self._tracker.samples)
@@ -339,8 +342,9 @@ class Engine:
         if (changed or shard.words.nbytes + beside > binding.plan.room_bytes) and shard.spacious(beside):
             self._shard = saved.shrunk(shard, self._payloads if binding.keeps_payload else [])
             self._shard.notes_as(shard)
-        if changed and self._tracker is not None and self._tracker.shard.spacious():
-            self._tracker.shard = saved.shrunk(self._tracker.shard, [])
+        exact = None if self._tracker is None else self._tracker.shard
+        if changed and self._tracker is not None and exact is not None and exact.spacious():
+            self._tracker.shard = saved.shrunk(exact, [])
 
     def _changed(self, binding: Binding) -> Shard:
         """The shard under a changed binding: the same one, or its residents moved where the policy's columns differ."""
@@ -357,22 +361,21 @@ class Engine:
         return moved
 
     def _tracker_for(self, binding: Binding) -> Tracker | None:
-        """The estimate of recall under a changed binding: it goes on, or begins where there was no cap before.
+        """The estimate of recall under a changed binding: it goes on, or begins to be told where nothing could be shed.
 
         Without a cap there is none. If rows had been shed before that, recall is not known any more.
         """
-        old, shard = self.bound()
+        shard = self.bound()[1]
         shard.note(0.0)
         if binding.query.memory is None or binding.query.on_full != "shed" or not self._tracks:
             return None
         tracker = self._tracker
-        if tracker is not None:
-            tracker.change(binding.plan, binding.recall_bytes, shard)
-        elif old.query.memory is not None or shard.stream_counter(at.SHED).any():
-            return None
-        else:
-            tracker = Tracker(binding.plan, binding.recall_bytes)
-            tracker.begin(shard)
+        if tracker is None:
+            if shard.stream_counter(at.SHED).any():
+                return None
+            matched = shard.matched - int(self._false.sum())
+            tracker = Tracker(binding.plan, binding.recall_bytes, matched=matched)
+        tracker.change(binding.plan, binding.recall_bytes, shard)
         shard.note(tracker.samples)
         return tracker
 
@@ -397,7 +400,7 @@ class Engine:
         """
         if self._shard is None:
             return 0
-        exact = self._tracker.shard.allocated_bytes if self._tracker is not None else 0
+        exact = self._tracker.allocated_bytes if self._tracker is not None else 0
         return self._shard.allocated_bytes + exact + sum(payload.nbytes for payload in self._payloads)
 
     def _recall(self, matched: int, lossy: bool) -> Recall | None:
@@ -480,8 +483,9 @@ class Engine:
         self.own_clock = own_clock
         if self._binding is not None and self._shard is not None:
             self._binding = replace(self._binding, plan=replace(self._binding.plan, own_clock=own_clock))
-            for shard in (self._shard, *([self._tracker.shard] if self._tracker is not None else [])):
-                shard.go_by(own_clock)
+            self._shard.go_by(own_clock)
+            if self._tracker is not None:
+                self._tracker.go_by(own_clock)
 
     def _fill(self, header: dict[str, Any], parts: list[pa.Buffer]) -> None:
         """Take over the state of a snapshot."""

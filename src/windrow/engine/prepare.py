@@ -6,6 +6,7 @@ counted, not joined.
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -259,11 +260,22 @@ class Packed:
         self.order = np.argsort(self.tick, kind="stable")
         self.slot = np.full(len(time), at.NONE, np.int64)
 
-    def pieces(self, most: Callable[[], int]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """(positions, records) of successive pieces, cut between ticks, of at most so many rows if ticks allow it."""
+    def charges(self, where: Any = slice(None)) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Streams of rows, whether they are live, and what they cost."""
+        return self.head[1][where], self.head[2][where], self.head[4][where]
+
+    @cached_property
+    def dearest(self) -> int:
+        """What the dearest row costs."""
+        return int(self.head[4].max(initial=0))
+
+    def pieces(self, most: Callable[[np.ndarray], int]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """(positions, records) of successive pieces, cut between ticks, of no more of the rows that come next than told
+        by `most`, if ticks allow it."""
         start, n = 0, len(self.order)
         while start < n:
-            end = min(start + min(PIECE_ROWS, most()), n)
+            next_rows = self.order[start : start + PIECE_ROWS]
+            end = start + min(len(next_rows), most(next_rows))
             if end < n:
                 end = self._cut(start, end)
             where = self.order[start:end]

@@ -5,7 +5,7 @@ A snapshot's parts, in this order:
     schema            one per stream, of its input
     shard             an Arrow table of narrow columns (state/compact.py, state/narrow.py)
     payload           one Arrow table per stream that keeps columns: live rows only, oldest first
-    shard of recall   as the first, if recall is estimated
+    shard of recall   as the first, if recall is estimated and its exact join has begun
 """
 
 from collections.abc import Iterator, Sequence
@@ -63,7 +63,7 @@ def parts(binding: Binding, shard: Shard, payloads: Sequence[Payload], tracker: 
         if _keeps(binding, s):
             rows = read_slots(shard.words, shards.slots[s], np.array([at.ROW]))[0]
             found.append(snapshots.table_bytes(_live(payloads[s], rows)))
-    if tracker is not None:
+    if tracker is not None and tracker.shard is not None:
         found.append(_packed(saved_shard(tracker.shard, [frozenset[str]()] * binding.plan.streams).columns))
     return found
 
@@ -215,8 +215,10 @@ def _tracker(binding: Binding, header: dict[str, Any], buffers: list[pa.Buffer])
         return None
     if not header["recall"] or binding.query.memory is None or binding.query.on_full != "shed":
         raise ValueError("it has an estimate of recall that nobody asked for")
-    columns, streams = columns_of(snapshots.table_of(buffers.pop(0))), binding.plan.streams
-    exact = restored(exact_plan(binding.plan, binding.recall_bytes), False, columns, [{}] * streams)
+    exact = None
+    if header["tracker"]["begun"]:
+        columns, streams = columns_of(snapshots.table_of(buffers.pop(0))), binding.plan.streams
+        exact = restored(exact_plan(binding.plan, binding.recall_bytes), False, columns, [{}] * streams)
     tracker = Tracker(binding.plan, binding.recall_bytes, exact)
     tracker.resume(header["tracker"])
     return tracker
@@ -243,6 +245,8 @@ def _check_counters(state: State) -> None:
         raise ValueError("it has more false matches than matches")
     if shard.words[at.SAMPLE_SHARE] != 0:
         raise ValueError("its rows are a sample, as only an estimate of recall has them")
+    if state.tracker is not None and not state.tracker.begun and lines[at.SHED].any():
+        raise ValueError("it has shed rows before the estimate of recall had begun")
 
 
 def _check_costs(binding: Binding, columns: Columns, tables: list[pa.Table]) -> None:

@@ -169,7 +169,7 @@ class ShardedEngine(Engine):
             for shard, engine in enumerate(self.engines):
                 costs = [r.cost[where[shard]] for r, where in zip(rows, routes, strict=True)]
                 stream = np.repeat(np.arange(len(costs)), [len(cost) for cost in costs])
-                if engine.bound()[1].may_overflow(stream, np.concatenate(costs)):
+                if engine.bound()[1].fitting(stream, np.ones(len(stream)), np.concatenate(costs)) < len(stream):
                     return [_copied(engine) for engine in self.engines]
         return self.engines
 

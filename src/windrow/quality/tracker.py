@@ -1,9 +1,11 @@
 """Recall while it runs: an exact join that only counts, beside the shedding one.
 
-Both run the same kernels on the same batches. The exact one stores no payload. When it outgrows its bytes it stores
-only a sample of the rows, half as many each time (kernels/sample.py), and is told when the other join sheds one of
-them: from then on it counts matches that were missed, by 1 / share. Stored rows fall at random into 32 groups, and how
-much the groups' counts differ gives the interval. Matches produced are always counted exactly.
+It begins before the first row is lost: until then recall is 1, and what the other join holds is all that this one would
+hold. From then on both run the same kernels on the same batches. The exact one stores no payload. When it outgrows its
+bytes, which may be at once, it stores only a sample of the rows, half as many each time (kernels/sample.py), and is
+told when the other join sheds one of them: from then on it counts matches that were missed, by 1 / share. Stored rows
+fall at random into 32 groups, and how much the groups' counts differ gives the interval. Matches produced are always
+counted exactly.
 """
 
 from dataclasses import dataclass, replace
@@ -12,10 +14,11 @@ from typing import Any
 import numpy as np
 
 from windrow.kernels import layout as at
+from windrow.kernels.beside import begin_beside, chosen_rows
 from windrow.kernels.sample import mark_sample, note_departures, note_missing, thin
+from windrow.state import block, room
 from windrow.state.block import view
 from windrow.state.plan import Plan
-from windrow.state.room import rows_in
 from windrow.state.shard import Shard
 
 RECENT_HALF_LIFE = 1 << 16  # arrivals
@@ -23,6 +26,7 @@ T_95 = 2.04  # Student's t for 31 degrees of freedom
 FEW = 3.0  # if nothing is counted, at most so many are expected (95 %)
 LEAST_ROWS = 16  # stored before they are halved
 FREE = 8  # one place in so many is free before rows are taken, or the sample is halved
+FEW_ROWS = 256  # that surely fit the other join: its memory is full enough to begin, and smaller pieces are slow
 
 
 @dataclass(frozen=True)
@@ -41,24 +45,68 @@ def exact_plan(plan: Plan, limit_bytes: int) -> Plan:
 
 
 class Tracker:
-    """Counts the exact join's matches and compares."""
+    """Counts the exact join's matches and compares.
 
-    def __init__(self, plan: Plan, limit_bytes: int, shard: Shard | None = None) -> None:
-        self.shard = shard if shard is not None else Shard(exact_plan(plan, limit_bytes), emit=False)
+    `shard` is the exact join; None before it has begun.
+    """
+
+    def __init__(self, plan: Plan, limit_bytes: int, shard: Shard | None = None, matched: int = 0) -> None:
+        """For a join of a plan that has produced so many matches, and lost none."""
+        self.plan = exact_plan(plan, limit_bytes)
+        self.shard = shard
         self.share = 1.0
         self.given_up = False
         self.missed = 0.0  # before the first sample was taken
         self.recent = np.zeros(2)
-        self._last = np.zeros(2)
+        self._last = np.full(2, float(matched))
+        self._safe = 0  # rows of which it is known that the join beside loses none when it takes them
+
+    # -- the beginning ---------------------------------------------------------------------------------------------
+
+    @property
+    def begun(self) -> bool:
+        """Whether the exact join has begun."""
+        return self.shard is not None
 
     def begin(self, beside: Shard) -> None:
-        """Start in the middle, beside a join without a cap, of which nothing has been lost so far."""
-        plan = self.shard.plan
-        self.shard.hold(beside.words.copy())
-        self.shard.words[[at.EMIT, at.KEEP_GONE, at.NOTED]] = 0
-        self.shard.change(plan)
-        self._last = np.full(2, float(self.shard.matched))
-        self._room(beside)
+        """Begin beside a join that has lost nothing so far: with all that it holds, or a sample that has room."""
+        rows, share, most = int(beside.stream_counter(at.ROWS).sum()), 1.0, self._most
+        while most - rows <= most // FREE:
+            if self._sample_is_useless(rows):
+                self._give_up()
+                return
+            share /= 2
+            rows = chosen_rows(beside.words, share)
+        self.shard = Shard.with_room(self.plan, False, _room_for(beside, self.plan, rows))
+        block.carry(beside.words, beside.plan, self.shard.words, self.plan, learned=False)
+        begin_beside(beside.words, self.shard.words, share)
+        if share < 1.0:
+            self._store(share)
+
+    def has_room(self, beside: Shard, rows: int, dearest: int) -> bool:
+        """Whether the join beside may surely take so many rows, none dearer than told, before this one begins."""
+        if self.shard is not None or beside.plan.drop or not beside.has_room(rows, dearest):
+            return False
+        self._safe = rows
+        return True
+
+    def allow(self, beside: Shard, stream: np.ndarray, live: np.ndarray, cost: np.ndarray) -> int:
+        """How many of the next rows, of given streams and costs, the join beside may take before this one has to see
+        them or to begin. It begins now if those would be few, and rows may be lost among them."""
+        if self.shard is None:
+            self._safe = 0 if beside.plan.drop else beside.fitting(stream, live, cost)
+            if self._safe < min(len(stream), FEW_ROWS):
+                self.begin(beside)
+        return self._safe if self.shard is None else self.ahead
+
+    def get_ready(self, rows: int, beside: Shard) -> None:
+        """Before the join beside takes so many rows, which may be more than are allowed: begin, or begin to sample."""
+        if self.shard is None and rows > self._safe:
+            self.begin(beside)
+        if self.shard is not None and rows > self.ahead:
+            self._sample(beside)
+
+    # -- while rows come -------------------------------------------------------------------------------------------
 
     @property
     def samples(self) -> float:
@@ -68,14 +116,9 @@ class Tracker:
     @property
     def ahead(self) -> int:
         """How many rows the join beside may take before this one has to see them."""
-        if self.share < 1.0 or self.given_up or self.shard.plan.widest_join > 2:
+        if self.share < 1.0 or self.given_up or self.plan.widest_join > 2:
             return at.HIGH
         return max(self._most - self._rows, 1)
-
-    def get_ready(self, rows: int, beside: Shard) -> None:
-        """Before the join beside takes so many rows, which may be more than are stored: begin to sample then."""
-        if rows > self.ahead:
-            self._sample(beside)
 
     def watch(self, records: np.ndarray, beside: Shard, gone: np.ndarray) -> None:
         """Take the same records as the shedding shard has just taken, which has shed some rows meanwhile.
@@ -83,31 +126,33 @@ class Tracker:
         A sample is begun between two pieces, where both have taken the same rows (`ahead`, `get_ready`), so that what
         the other one holds at that moment is known.
         """
-        words, room = self.shard.plan.record_words(), self._most - self._rows
+        if self.shard is None:
+            return
+        words, free = self.plan.record_words(), self._most - self._rows
         numbers, departed = self.lose(gone)
         while len(records) and not self.given_up:
             if self.share < 1.0:
                 mark_sample(self.shard.words, records, words, self.share, numbers, departed)
             stored = np.cumsum(records[at.R_LIVE :: words] == 1)
-            taken = int(np.searchsorted(stored, room, side="right")) * words
+            taken = int(np.searchsorted(stored, free, side="right")) * words
             self.shard.count(records[:taken])
-            records, room = records[taken:], self._room(beside)
+            records, free = records[taken:], self._room(beside)
 
     def lose(self, gone: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Note that rows have left the join beside; their numbers in order, and the next number when each left."""
         order = np.argsort(gone[:, at.G_NUMBER])
         numbers, departed = gone[order, at.G_NUMBER], gone[order, at.G_SEQ]
-        if len(order) and self.share < 1.0:
+        if len(order) and self.shard is not None and self.share < 1.0:
             note_departures(self.shard.words, numbers, departed)
         return numbers, departed
 
     @property
     def _most(self) -> int:
-        return rows_in(self.shard.plan, self.shard.plan.room_bytes)
+        return room.rows_in(self.plan, self.plan.room_bytes)
 
     @property
     def _rows(self) -> int:
-        return int(self.shard.stream_counter(at.ROWS).sum())
+        return 0 if self.shard is None else int(self.shard.stream_counter(at.ROWS).sum())
 
     def _room(self, beside: Shard) -> int:
         """How many rows more can be stored inside the bytes: half as many are stored from now on if those are few."""
@@ -119,36 +164,76 @@ class Tracker:
             self._halve(beside)
         return 0
 
+    def _sample_is_useless(self, rows: int) -> bool:
+        """Whether half of so many rows tell nothing: few, or of matches that have several stored rows."""
+        return self.plan.widest_join > 2 or rows < LEAST_ROWS
+
+    def _give_up(self) -> None:
+        self.given_up, self.shard = True, Shard(self.plan, emit=False)
+
     def _halve(self, beside: Shard) -> None:
-        """Store half as many rows; give up where a match has several stored rows or hardly any would be left."""
-        if self.shard.plan.widest_join > 2 or self._rows < LEAST_ROWS:
-            self.given_up = True
-            self.shard = Shard(self.shard.plan, emit=False)
-            return
-        self._sample(beside)
+        """Store half as many rows, or give up where that is of no use."""
+        if self._sample_is_useless(self._rows):
+            self._give_up()
+        else:
+            self._sample(beside)
 
     def _sample(self, beside: Shard) -> None:
+        assert self.shard is not None
         if self.share == 1.0:
             self.missed = max(float(self.shard.matched - beside.matched), 0.0)
             note_missing(self.shard.words, beside.words)
-        self.share /= 2
-        thin(self.shard.words, self.share)
-        self.shard.floats[at.SAMPLE_SHARE] = self.share
-        self.shard.floats[at.SAMPLE_WEIGHT] = 1.0 / self.share
+        thin(self.shard.words, self.share / 2)
+        self._store(self.share / 2)
+
+    def _store(self, share: float) -> None:
+        """From now on store this share of the rows; those that are stored are such a sample already."""
+        assert self.shard is not None
+        self.share = share
+        self.shard.floats[at.SAMPLE_SHARE] = share
+        self.shard.floats[at.SAMPLE_WEIGHT] = 1.0 / share
+
+    # -- changes ---------------------------------------------------------------------------------------------------
 
     def change(self, plan: Plan, limit_bytes: int, beside: Shard) -> None:
-        """Follow a change of windows or memory, which the join beside has not followed yet."""
-        self.shard.change(exact_plan(plan, limit_bytes))
-        self._room(beside)
+        """Follow a change of windows, memory or policy, which the join beside has not followed yet."""
+        if self.shard is None and not beside.fits(plan):
+            self.begin(beside)
+        self.plan = exact_plan(plan, limit_bytes)
+        if self.shard is not None:
+            self.shard.change(self.plan)
+            self._room(beside)
+
+    def raise_watermark(self, mark: int) -> None:
+        """Let no row before a time be waited for any longer."""
+        if self.shard is not None:
+            self.shard.raise_watermark(mark)
+
+    def go_by(self, own_clock: bool) -> None:
+        """Let the times of rows move the watermark from now on, or not."""
+        self.plan = replace(self.plan, own_clock=own_clock)
+        if self.shard is not None:
+            self.shard.go_by(own_clock)
+
+    @property
+    def allocated_bytes(self) -> int:
+        """Bytes of the exact join."""
+        return 0 if self.shard is None else self.shard.allocated_bytes
+
+    # -- what it says ----------------------------------------------------------------------------------------------
 
     def exact(self, matched: int) -> float:
-        """Matches of the exact join so far: counted while all rows were stored, then what was found and was missed."""
+        """Matches of the exact join so far: all that were found, if nothing was lost; counted while all rows were
+        stored; then what was found and was missed."""
+        if self.shard is None:
+            return float(matched)
         if self.share == 1.0:
             return max(float(self.shard.matched), float(matched))
         return matched + self.missed + float(self._groups.sum())
 
     @property
     def _groups(self) -> np.ndarray:
+        assert self.shard is not None
         return view(self.shard.words, at.SAMPLE_AT, 1, at.GROUPS)[0].view(np.float64)
 
     def settle(self, matched: int, arrivals: int) -> None:
@@ -170,9 +255,12 @@ class Tracker:
         low = matched / (exact + spread) if exact else 1.0
         return Recall(overall, (low, matched / least if least else overall), recent, exact)
 
+    # -- snapshots -------------------------------------------------------------------------------------------------
+
     def state(self) -> dict[str, object]:
         """What a snapshot keeps beside the shard."""
         return {
+            "begun": self.begun,
             "share": self.share,
             "given_up": self.given_up,
             "missed": self.missed,
@@ -185,17 +273,34 @@ class Tracker:
         share, given_up, missed, *pairs = (state[name] for name in ("share", "given_up", "missed", "recent", "last"))
         sums = np.array(pairs, object)
         kinds = {type(number) for number in (share, missed, *sums.flat)}
-        if sums.shape != (2, 2) or kinds != {float} or len(state) != 5:
+        if sums.shape != (2, 2) or kinds != {float} or len(state) != 6 or state["begun"] is not self.begun:
             raise ValueError("the estimate of recall has numbers that are none")
         if type(given_up) is not bool or not np.isfinite(sums.astype(np.float64)).all():
             raise ValueError("the estimate of recall has sums that are no numbers")
-        stored = self.shard.floats[at.SAMPLE_SHARE]
+        if self.shard is None:
+            self._check_unbegun(share, given_up, missed, sums)
+        else:
+            self._check_begun(self.shard, share, given_up, missed)
+        self.share, self.given_up, self.missed = share, given_up, missed
+        self.recent, self._last = sums.astype(np.float64)
+
+    def _check_begun(self, shard: Shard, share: float, given_up: bool, missed: float) -> None:
+        stored = shard.floats[at.SAMPLE_SHARE]
         whole = given_up or share == 1.0  # nothing is sampled, or nothing is stored any more
         if not (0.0 < share <= 1.0 and np.frexp(share)[0] == 0.5 and stored == (0.0 if whole else share)):
             raise ValueError("the estimate of recall has another share than its rows")
-        if given_up and (self._rows or self.shard.matched or self._groups.any()):
+        if given_up and (self._rows or shard.matched or self._groups.any()):
             raise ValueError("the estimate of recall was given up and has rows")
         if not 0.0 <= missed < at.HIGH or (missed and share == 1.0):
             raise ValueError("the estimate of recall has missed what cannot be")
-        self.share, self.given_up, self.missed = share, given_up, missed
-        self.recent, self._last = sums.astype(np.float64)
+
+    def _check_unbegun(self, share: float, given_up: bool, missed: float, sums: np.ndarray) -> None:
+        if (share, given_up, missed) != (1.0, False, 0.0) or (sums[:, 0] != sums[:, 1]).any():
+            raise ValueError("the estimate of recall has not begun, and has missed something")
+
+
+def _room_for(beside: Shard, plan: Plan, rows: int) -> block.Capacity:
+    """Room for so many of the residents of a shard in a block of another plan."""
+    keys = view(beside.words, at.DIRS_AT, plan.directories, at.DIR_SIZE)[:, at.KEY_LIVE]
+    longest = min(int(beside.stream_counter(at.ROWS).max()), rows)
+    return room.enough(plan, rows, min(int(keys.max(initial=0)), rows), 2 * longest)

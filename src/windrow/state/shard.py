@@ -21,6 +21,7 @@ from windrow.state.plan import LEAST_MARGIN, SAMPLE_MARGIN, Plan
 
 REROUTE_EVERY = 1 << 14  # arrivals between two looks at the probe orders
 FIRST_OUT = 1 << 14
+_CAPS = ((at.CAP_ROWS, at.USED_ROWS), (at.CAP_BYTES, at.USED_BYTES))
 
 
 class Full(Exception):
@@ -267,14 +268,39 @@ class Shard:
         forks = self.chooser.tried() if self.chooser is not None else ()
         return int(self.words.nbytes) + sum(int(fork.words.nbytes) for fork in forks)
 
-    def may_overflow(self, stream: np.ndarray, cost: np.ndarray) -> bool:
-        """Whether rows of given streams and costs might pass a cap, if each of them stays."""
+    def has_room(self, rows: int, dearest: int) -> bool:
+        """Whether so many rows, none of which costs more than told, pass no cap, whatever their streams and keys."""
         pools = view(self.words, at.POOLS_AT, self.plan.pools, at.POOL_SIZE)
-        mine = self.plan.windows[:, at.POOL - at.REACH][stream]
-        rows = pools[:, at.USED_ROWS] + np.bincount(mine, minlength=len(pools))
-        dearest = cost + self.plan.links * self.plan.key_bytes()
-        size = pools[:, at.USED_BYTES] + np.bincount(mine, weights=dearest, minlength=len(pools))
-        return bool((rows > pools[:, at.CAP_ROWS]).any() or (size > pools[:, at.CAP_BYTES]).any())
+        free, size = (int((pools[:, cap] - pools[:, used]).min()) for cap, used in _CAPS)
+        return rows <= free and rows * (dearest + self.plan.links * self.plan.key_bytes()) <= size
+
+    def fitting(self, stream: np.ndarray, live: np.ndarray, cost: np.ndarray) -> int:
+        """How many rows of given streams and costs, from the first on, pass no cap even if each of them stays.
+
+        Rows that are not live are never stored.
+        """
+        pools = view(self.words, at.POOLS_AT, self.plan.pools, at.POOL_SIZE)
+        rows, size = (pools[:, cap] - pools[:, used] for cap, used in _CAPS)
+        keys, fits = self.plan.links * self.plan.key_bytes(), len(stream)
+        pool = self.plan.windows[:, at.POOL - at.REACH][stream]
+        for p in range(len(pools)):
+            mine = np.flatnonzero((pool == p) & (live != 0))
+            over = np.flatnonzero(np.cumsum(cost[mine] + keys) > size[p])
+            first = min(int(rows[p]), int(over[0]) if len(over) else len(mine))
+            fits = min(fits, int(mine[first])) if first < len(mine) else fits
+        return fits
+
+    def fits(self, plan: Plan) -> bool:
+        """Whether the residents surely pass no cap of another plan of the same join."""
+        lines = view(self.words, at.STREAMS_AT, self.plan.streams, at.STREAM_SIZE)
+        pool, more = plan.windows[:, at.POOL - at.REACH], plan.row_bytes() - self.plan.row_bytes()
+        keys = int(view(self.words, at.DIRS_AT, plan.directories, at.DIR_SIZE)[:, at.KEY_LIVE].sum())
+        for p in range(plan.pools):
+            rows, size = lines[pool == p][:, [at.ROWS, at.BYTES]].sum(axis=0).tolist()
+            size += rows * more + min(rows * plan.links, keys) * plan.key_bytes()
+            if rows > plan.cap_rows[p] or size > plan.cap_bytes[p]:
+                return False
+        return True
 
     @property
     def charged_bytes(self) -> int:
