@@ -1,32 +1,55 @@
 """Where compiled kernels are kept on disk.
 
-numba's cache of a function does not notice that a function it calls, in another file, has changed. Kernels share
-one memory layout, so a stale one would write where something else stands now. Therefore the place is named after
-the sources: what was compiled from other sources lies elsewhere, is never loaded, and never deleted, so that
-processes of several versions can start together.
+A compiled kernel holds whatever it calls, from other files too, and kernels share one memory layout: a stale one would
+write where something else stands now. Therefore the folder is named after all that the machine code depends on: the
+sources of all kernels, Python, numba, and the processor. What was compiled from or for anything else lies elsewhere, is
+never loaded, and never deleted, so that processes of several versions can start together. Nothing depends on where the
+sources lie: windrow in another place, or in an archive, finds the same code, and so does another machine of the same kind.
 
-    NUMBA_CACHE_DIR / windrow-<digest>                where the user has named a folder
-    kernels/__pycache__ / windrow-<digest>            else beside the sources
-    the user's cache folder / windrow-<digest>        else, where the sources cannot be written to
+    NUMBA_CACHE_DIR / windrow-<digest>-<processor>                where the user has named a folder
+    kernels/__pycache__ / windrow-<digest>-<processor>            else beside the sources
+    the user's cache folder / windrow-<digest>-<processor>        else, where the sources cannot be written to
 """
 
 import hashlib
 import os
+import re
 import sys
 import tempfile
+from collections.abc import Iterator
+from importlib.resources import files
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
+import llvmlite
+import numba
 from numba import config
+from numba.core.registry import cpu_target
 
 numba_config: Any = config  # its names are made when it is imported
 SOURCES = Path(__file__).parent
 
 
-def digest() -> str:
-    """A name for the sources of all kernels."""
-    texts = [path.name.encode() + b"\0" + path.read_bytes() for path in sorted(SOURCES.glob("*.py"))]
-    return hashlib.sha256(b"\0".join(texts)).hexdigest()[:16]
+def _sources(place: Traversable, path: str = "") -> Iterator[tuple[str, bytes]]:
+    """The sources of all kernels with their paths; the package may be a folder, or part of an archive."""
+    for item in place.iterdir():
+        if item.is_dir():
+            if item.name != "__pycache__":
+                yield from _sources(item, f"{path}{item.name}/")
+        elif item.name.endswith(".py"):
+            yield path + item.name, item.read_bytes()
+
+
+def name() -> str | None:
+    """A name for the sources of all kernels and what they are compiled with and for; None where there are no sources."""
+    sources = sorted(_sources(files(__package__)))
+    if not sources:  # but only their bytecode
+        return None
+    machine, processor, features = cpu_target.target_context.codegen().magic_tuple()
+    versions = (sys.version_info[:2], numba.__version__, llvmlite.__version__)
+    digest = hashlib.sha256(repr((sources, versions, machine, processor, features)).encode()).hexdigest()
+    return f"windrow-{digest[:16]}-{re.sub('[^A-Za-z0-9]+', '-', processor)}"
 
 
 def _user_folder() -> Path:
@@ -48,9 +71,10 @@ def _writable(folder: Path) -> bool:
     return True
 
 
-def folder() -> Path | None:
-    """The folder for what is compiled from these sources; None where nothing can be written."""
-    name = f"windrow-{digest()}"
+def folder(name: str | None) -> Path | None:
+    """The folder of that name for what is compiled; None where nothing can be written, or the sources are not known."""
+    if name is None:
+        return None
     if numba_config.CACHE_DIR:
         places = [Path(numba_config.CACHE_DIR)]
     else:
@@ -62,4 +86,5 @@ def folder() -> Path | None:
     return next((place / name for place in places if _writable(place / name)), None)
 
 
-FOLDER = folder()
+NAME = name()
+FOLDER = folder(NAME)
