@@ -3,8 +3,8 @@
 A compiled kernel holds whatever it calls, from other files too, and kernels share one memory layout: a stale one would
 write where something else stands now. Therefore the folder is named after all that the machine code depends on: the
 sources of all kernels, Python, numba, and the processor. What was compiled from or for anything else lies elsewhere, is
-never loaded, and never deleted, so that processes of several versions can start together. Nothing depends on where the
-sources lie: windrow in another place, or in an archive, finds the same code, and so does another machine of the same kind.
+never loaded, and never deleted, so that processes of several versions can start together. Where the sources lie does
+not matter: windrow in another place, or in an archive, finds the same code, and so does another machine of its kind.
 
     NUMBA_CACHE_DIR / windrow-<digest>-<processor>                where the user has named a folder
     kernels/__pycache__ / windrow-<digest>-<processor>            else beside the sources
@@ -42,7 +42,7 @@ def _sources(place: Traversable, path: str = "") -> Iterator[tuple[str, bytes]]:
 
 
 def name() -> str | None:
-    """A name for the sources of all kernels and what they are compiled with and for; None where there are no sources."""
+    """A name for the kernels' sources and for what they are compiled with and for; None where there are no sources."""
     sources = sorted(_sources(files(__package__)))
     if not sources:  # but only their bytecode
         return None

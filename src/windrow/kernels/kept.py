@@ -22,10 +22,11 @@ from typing import Any
 from uuid import uuid4
 
 from numba.core import event
-from numba.core.caching import CompileResultCacheImpl, FunctionCache, _CacheLocator
+from numba.core.caching import _Cache
+from numba.core.compiler import CompileResult
 from numba.core.serialize import dumps
 
-from windrow.kernels.compiled import FOLDER, NAME
+from windrow.kernels.compiled import FOLDER
 from windrow.kernels.notice import NOTICE
 
 try:
@@ -69,7 +70,7 @@ class Files:
         self._folder = FOLDER / "inner" if FOLDER is not None and inner else FOLDER
 
     def name(self, key: Any) -> str:
-        """The name of the file of a key, which is a signature and what else numba tells functions apart by."""
+        """The name of the file of a key, which is a signature and what else tells functions apart."""
         said = re.sub(r" at 0x[0-9a-f]+", "", repr(key))
         return f"{self._stem}-{hashlib.sha256(said.encode()).hexdigest()[:16]}{ENDING}"
 
@@ -171,68 +172,63 @@ _turns = _Turns()
 # ---------------------------------------------------------------------------------------------- numba's side
 
 
-class _Place(_CacheLocator):
-    """Where numba finds a function's files: the same for all, wherever the sources lie."""
-
-    @classmethod
-    def from_function(cls, py_func: Any, py_file: str) -> "_Place":
-        return cls()
-
-    def get_cache_path(self) -> str:
-        return str(FOLDER or "")
-
-    def ensure_cache_path(self) -> None:
-        pass  # FOLDER has been tried
-
-    def get_source_stamp(self) -> str | None:
-        return NAME
-
-    def get_disambiguator(self) -> str:
-        return ""
-
-
-class _Results(CompileResultCacheImpl):
-    _locator_classes = [_Place]
-
-
-class Kept(FunctionCache):
+class Kept(_Cache):
     """numba's cache of a function, over our files."""
 
-    _impl_class = _Results
-
     def __init__(self, function: Any, inner: bool) -> None:
-        super().__init__(function)
         package = __name__.rpartition(".")[0]
         stem = f"{function.__module__}.{function.__qualname__}".removeprefix(f"{package}.")
-        self._cache_file = Files(re.sub("[<>]", "", stem), inner)
-        self._cache_path = self._cache_path or None
+        self._files = Files(re.sub("[<>]", "", stem), inner)
+        self._function = function
         self._turns: list[str] = []  # of what is being compiled here, the innermost last
+
+    @property
+    def cache_path(self) -> str | None:
+        """Where the files are."""
+        return None if FOLDER is None else str(FOLDER)
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """What was compiled for a signature; None lets numba compile it, and it is this process's turn to do so."""
-        found = super().load_overload(sig, target_context)
-        if found is not None:
-            return found
-        name = self._cache_file.name(self._index_key(sig, target_context.codegen()))
-        _turns.take(name)
-        found = super().load_overload(sig, target_context)  # somebody may have been quicker
-        if found is not None:
+        target_context.refresh()
+        key = self._key(sig)
+        found = self._files.load(key)
+        if found is None:
+            name = self._files.name(key)
+            _turns.take(name)
+            found = self._files.load(key)  # somebody may have been quicker
+            if found is None:
+                self._turns.append(name)
+                return None
             _turns.end(name)
-        else:
-            self._turns.append(name)
-        return found
+        return CompileResult._rebuild(target_context, *found)
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        """Keep what was compiled."""
+        """Keep what was compiled, unless it holds addresses of this process."""
         try:
-            super().save_overload(sig, data)
+            if not data.lifted and not data.library.has_dynamic_globals:
+                self._files.save(self._key(sig), data._reduce())
         finally:
             self.done()
 
     def done(self) -> None:
-        """The innermost function that was being compiled is there, or could not be."""
+        """The innermost signature that was being compiled is there, or could not be."""
         if self._turns:
             _turns.end(self._turns.pop())
+
+    def _key(self, sig: Any) -> tuple[Any, ...]:
+        """What tells apart the files of a function: its signature, and for one made by another what that gave it."""
+        cells = self._function.__closure__ or ()
+        return (sig, hashlib.sha256(dumps(tuple(cell.cell_contents for cell in cells))).hexdigest() if cells else "")
+
+    def enable(self) -> None:
+        """As numba asks of a cache; this one is always on."""
+
+    def disable(self) -> None:
+        """As numba asks of a cache; this one is always on."""
+
+    def flush(self) -> None:
+        """Forget all signatures."""
+        self._files.flush()
 
 
 class _Watcher(event.Listener):

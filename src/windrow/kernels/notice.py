@@ -8,7 +8,8 @@ another one that compiles the same.
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from windrow.kernels.compiled import FOLDER
 
@@ -21,15 +22,28 @@ class Notice:
 
     def __init__(self) -> None:
         self.say: Callable[[str], None] = _to_the_error_stream
-        self._what, self._seconds = "its kernels", 20.0
+        self._seconds: float | None
+        self._what, self._seconds = "its kernels", None
+        self._pinned = False
         self._said = False
         self._depth = 0
         self._wall = self._core = self._spent = self._spent_core = 0.0
         self._timer: threading.Timer | None = None
 
-    def describe(self, what: str, seconds: float) -> None:
+    def describe(self, what: str, seconds: float | None) -> None:
         """What kernels are for from now on, and how long all of them take to compile, on a core of their own."""
-        self._what, self._seconds = what, seconds
+        if not self._pinned:
+            self._what, self._seconds = what, seconds
+
+    @contextmanager
+    def pinned(self, what: str, seconds: float | None) -> Iterator[None]:
+        """The same for all that is done inside, whatever its parts say of themselves."""
+        self.describe(what, seconds)
+        self._pinned = True
+        try:
+            yield
+        finally:
+            self._pinned = False
 
     def began(self) -> None:
         """A function is being compiled; functions that it calls may follow inside."""
@@ -57,7 +71,10 @@ class Notice:
         often = "once per machine"
         if FOLDER is None:
             often = "in every process, for no folder takes it (NUMBA_CACHE_DIR names one)"
-        self.say(f"windrow is compiling {self._what}, {often}: about {_rounded(self._seconds * self._slowed())} s")
+        long = "this may take a minute or more"
+        if self._seconds is not None:
+            long = f"about {_rounded(self._seconds * self._slowed())} s"
+        self.say(f"windrow is compiling {self._what}, {often}: {long}")
 
     def _slowed(self) -> float:
         """How much longer compiling takes than on a core of its own, by what has been seen of it."""
