@@ -7,7 +7,7 @@ or is another's, is compiled again.
 
     folder /          functions that are called from Python: each holds all that it calls, and this is what runs
     folder / inner    functions that other kernels call: only of use to what is compiled later
-    archives          more files of the first kind, that were compiled elsewhere: see `take_from`
+    bundles           more files of the first kind, that were compiled elsewhere: see `take_from`
 """
 
 import hashlib
@@ -38,13 +38,13 @@ ENDING = ".nbc"
 LONGEST_WAIT = 300.0  # seconds for another process to compile a function
 PAUSE = 0.02
 
-_archives: list[Path] = []
+_bundles: list[Path] = []
 
 
-def take_from(archive: Path) -> None:
-    """Load from a zip archive, too, what is not in the folder. It was made by `pack` for kernels of the same NAME."""
-    if archive not in _archives:
-        _archives.append(archive)
+def take_from(bundle: Path) -> None:
+    """Load from a zip file, too, what is not in the folder. `bundle` has made it, of kernels of the same NAME."""
+    if bundle not in _bundles:
+        _bundles.append(bundle)
 
 
 def shippable() -> list[Path]:
@@ -52,11 +52,11 @@ def shippable() -> list[Path]:
     return [] if FOLDER is None else sorted(path for path in FOLDER.iterdir() if path.name.endswith(ENDING))
 
 
-def pack(archive: Path, paths: list[Path]) -> None:
-    """A zip archive of compiled functions."""
-    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as file:
-        for path in paths:
-            file.write(path, path.name)
+def bundle(path: Path, functions: list[Path]) -> None:
+    """Write a zip file of compiled functions."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as file:
+        for function in functions:
+            file.write(function, function.name)
 
 
 # ---------------------------------------------------------------------------------------------- files
@@ -91,9 +91,9 @@ class Files:
                 yield (self._folder / name).read_bytes()
             except OSError:
                 pass
-        for archive in _archives:
+        for path in _bundles:
             try:
-                with zipfile.ZipFile(archive) as file:
+                with zipfile.ZipFile(path) as file:
                     yield file.read(name)
             except (OSError, KeyError, zipfile.BadZipFile):
                 pass

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from windrow.spark.job import Job, known
 from windrow.spark.routing import labels
+from windrow.spark.shipping import take_shipped
 from windrow.spark.worker import settle
 
 PIECE_ROWS = 1 << 18
@@ -45,6 +46,7 @@ class Packer:
         """Blobs of all rows of a partition."""
         from pyspark import TaskContext
 
+        take_shipped()
         context = TaskContext.get()
         source = context.partitionId() if context is not None else 0
         number, rows, seen = 0, 0, not self.streaming
