@@ -20,12 +20,19 @@ import pytest
 
 SOURCES = Path(__file__).resolve().parents[2] / "src" / "windrow"
 PROGRAM = """
-import json, numba, sys, types
+import json, numba, os, sys, tempfile, types
 from pathlib import Path
 before = numba.config.CACHE_DIR
 windrow = sys.modules["windrow"] = types.ModuleType("windrow")  # instead of windrow/__init__.py, which loads all of it
 windrow.__path__ = [sys.argv[1]]
 import numpy as np
+class Sealed:  # in place of a file's mode, which does not stop an administrator
+    def __init__(self, dir):
+        if "SEALED" in os.environ and str(dir).startswith(os.environ["SEALED"]):
+            raise PermissionError(str(dir))
+    def close(self):
+        pass
+tempfile.TemporaryFile = Sealed
 from windrow.kernels import compiled, hashing, kept, notice
 notice.PATIENCE = 0.01
 notice.NOTICE.describe("the join of two streams under PROB", 15)
@@ -136,6 +143,14 @@ def test_sources_that_cannot_be_written_to(copy: Path, tmp_path: Path) -> None:
     said = start(copy, XDG_CACHE_HOME=str(tmp_path / "mine"), HOME=str(tmp_path / "home"))
     assert Path(said["folder"]).is_relative_to(tmp_path) and files(Path(said["folder"]))
     assert start(copy, XDG_CACHE_HOME=str(tmp_path / "mine"), HOME=str(tmp_path / "home"))["loaded"] == 1
+
+
+def test_a_folder_that_cannot_be_written_to_is_read(copy: Path, tmp_path: Path) -> None:
+    """As in an image that another user has made."""
+    start(copy)
+    said = start(copy, XDG_CACHE_HOME=str(tmp_path / "mine"), SEALED=str(copy))
+    assert Path(said["folder"]).is_relative_to(tmp_path / "mine") and not files(Path(said["folder"]))
+    assert said["loaded"] == 1 and said["errors"] == ""
 
 
 def test_where_nothing_can_be_written_kernels_are_compiled_every_time(copy: Path, tmp_path: Path) -> None:

@@ -38,6 +38,7 @@ def compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with two compiled functions that Python calls, and one that it does not."""
     for module in (kept, shipping):
         monkeypatch.setattr(module, "FOLDER", tmp_path)
+    monkeypatch.setattr(kept, "READ_ONLY", ())
     monkeypatch.setattr(kept, "_bundles", [])
     (tmp_path / "inner").mkdir()
     for name in ("pair.drive-1.nbc", "rows.pack-1.nbc", "inner/chains.link-1.nbc"):

@@ -9,6 +9,8 @@ not matter: windrow in another place, or in an archive, finds the same code, and
     NUMBA_CACHE_DIR / windrow-<digest>-<processor>                where the user has named a folder
     kernels/__pycache__ / windrow-<digest>-<processor>            else beside the sources
     the user's cache folder / windrow-<digest>-<processor>        else, where the sources cannot be written to
+
+What lies in one of these that cannot be written to, in an image for example, is loaded all the same.
 """
 
 import hashlib
@@ -71,20 +73,18 @@ def _writable(folder: Path) -> bool:
     return True
 
 
-def folder(name: str | None) -> Path | None:
-    """The folder of that name for what is compiled; None where nothing can be written, or the sources are not known."""
+def places(name: str | None) -> list[Path]:
+    """The folders of that name, in the order in which they are tried; none where the sources are not known."""
     if name is None:
-        return None
+        return []
     if numba_config.CACHE_DIR:
-        places = [Path(numba_config.CACHE_DIR)]
-    else:
-        places = [SOURCES / "__pycache__"]
-        try:
-            places.append(_user_folder())
-        except RuntimeError:  # a user without a home
-            pass
-    return next((place / name for place in places if _writable(place / name)), None)
+        return [Path(numba_config.CACHE_DIR, name)]
+    try:
+        return [SOURCES / "__pycache__" / name, _user_folder() / name]
+    except RuntimeError:  # a user without a home
+        return [SOURCES / "__pycache__" / name]
 
 
 NAME = name()
-FOLDER = folder(NAME)
+FOLDER = next((place for place in places(NAME) if _writable(place)), None)
+READ_ONLY = tuple(place for place in places(NAME) if place != FOLDER and place.is_dir())

@@ -26,7 +26,7 @@ from numba.core.caching import _Cache
 from numba.core.compiler import CompileResult
 from numba.core.serialize import dumps
 
-from windrow.kernels.compiled import FOLDER
+from windrow.kernels.compiled import FOLDER, READ_ONLY
 from windrow.kernels.notice import NOTICE
 
 try:
@@ -49,7 +49,12 @@ def take_from(bundle: Path) -> None:
 
 def shippable() -> list[Path]:
     """The compiled functions that are called from Python, which is all that a process needs that compiles nothing."""
-    return [] if FOLDER is None else sorted(path for path in FOLDER.iterdir() if path.name.endswith(ENDING))
+    found = {path.name: path for folder in (*READ_ONLY, FOLDER) if folder is not None for path in _functions(folder)}
+    return [found[name] for name in sorted(found)]
+
+
+def _functions(folder: Path) -> list[Path]:
+    return [path for path in folder.iterdir() if path.name.endswith(ENDING)]
 
 
 def bundle(path: Path, functions: list[Path]) -> None:
@@ -67,7 +72,9 @@ class Files:
 
     def __init__(self, stem: str, inner: bool) -> None:
         self._stem = stem
-        self._folder = FOLDER / "inner" if FOLDER is not None and inner else FOLDER
+        part = "inner" if inner else ""
+        self._folder = None if FOLDER is None else FOLDER / part
+        self._read = [folder / part for folder in (FOLDER, *READ_ONLY) if folder is not None]
 
     def name(self, key: Any) -> str:
         """The name of the file of a key, which is a signature and what else tells functions apart."""
@@ -86,9 +93,9 @@ class Files:
         return None
 
     def _found(self, name: str) -> Iterator[bytes]:
-        if self._folder is not None:
+        for folder in self._read:
             try:
-                yield (self._folder / name).read_bytes()
+                yield (folder / name).read_bytes()
             except OSError:
                 pass
         for path in _bundles:
