@@ -32,8 +32,8 @@ demo: .venv/.installed
 	@$(BIN)/windrow demo
 
 test: .venv/.installed java imports
-	@echo "compiling the kernels that the tests run (two minutes the first time, a moment afterwards) ..."
-	@$(BIN)/python tests/compiling.py pair & $(BIN)/python tests/compiling.py many; wait
+	@echo "compiling all joins (minutes the first time, a moment afterwards) ..."
+	@$(BIN)/windrow compile --jobs $(WORKERS)
 	@echo "hypothesis profile $(PROFILE), seed $(SEED): repeat with make test PROFILE=$(PROFILE) SEED=$(SEED)"
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --hypothesis-profile=$(PROFILE) --hypothesis-seed=$(SEED)
 

@@ -71,8 +71,12 @@ def main() -> None:
             f"{title}: optimal against the published programme",
             ("", "plain ms", "optimal ms", "times as fast", "ADG / optimal"),
             [
-                (x["name"], *(1e3 * x["seconds"][w] for w in ("plain", "optimal")), x["times_plain"],
-                 f"{x['adg_share']:.5f}")
+                (
+                    x["name"],
+                    *(1e3 * x["seconds"][w] for w in ("plain", "optimal")),
+                    x["times_plain"],
+                    f"{x['adg_share']:.5f}",
+                )
                 for x in lines
             ],
         )

@@ -85,9 +85,7 @@ def check_kernels() -> None:
         chains.link_at,
         _numbers(chains.link_at, lambda m, slot, link: 0 <= slot < m.w[layout.SLOT_CAP] and 0 <= link < m.links),
     )
-    _replace(
-        directory.key_at, _numbers(directory.key_at, lambda m, d, key: 0 <= d < m.dirs and 0 <= key < m.key_cap)
-    )
+    _replace(directory.key_at, _numbers(directory.key_at, lambda m, d, key: 0 <= d < m.dirs and 0 <= key < m.key_cap))
     _replace(
         tournament.node_at,
         _numbers(tournament.node_at, lambda m, pool, node: 0 <= pool < m.pools and 0 < node < 2 * m.leaves),

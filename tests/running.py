@@ -26,9 +26,7 @@ def start(case: Case, **options: Any) -> Any:
     """A fresh engine for a case; a policy that looks ahead is shown the whole streams."""
     if isinstance(getattr(case.query.policy, "statistics", None), wr.statistics.Oracle):
         whole = case.at_once().batches[0]
-        options["oracle"] = {
-            n: pa.Table.from_pylist(rows, schema=case.schemas[n]) for n, rows in whole.items()
-        }
+        options["oracle"] = {n: pa.Table.from_pylist(rows, schema=case.schemas[n]) for n, rows in whole.items()}
     return wr.Engine(case.query, schemas=case.schemas, **options)
 
 

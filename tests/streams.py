@@ -38,9 +38,7 @@ class Case:
     def __repr__(self) -> str:
         """The case on a few lines, for failures; rows are given without the names of their columns."""
         types = {name: [str(field.type) for field in schema] for name, schema in self.schemas.items()}
-        rows = [
-            {n: [(*row.values(),) for row in part] for n, part in batch.items()} for batch in self.batches
-        ]
+        rows = [{n: [(*row.values(),) for row in part] for n, part in batch.items()} for batch in self.batches]
         return f"\n{self.query.to_json()}\ntypes: {types}\n" + "\n".join(f"push: {batch}" for batch in rows)
 
     @property
@@ -50,9 +48,7 @@ class Case:
 
     def _tables(self, batch: dict[str, list[dict[str, Any]]], k: int) -> dict[str, pa.Table]:
         return {
-            name: pa.Table.from_pylist(rows, schema=self.schemas[name])
-            for name, rows in batch.items()
-            if rows or k % 2
+            name: pa.Table.from_pylist(rows, schema=self.schemas[name]) for name, rows in batch.items() if rows or k % 2
         }
 
     def with_query(self, **changes: Any) -> Case:
@@ -97,9 +93,7 @@ KEY_KINDS = {
     "timestamp": Kind((pa.timestamp("us"), pa.timestamp("ms"), pa.timestamp("ns")), _moments),
     "decimal": Kind((pa.decimal128(9, 2), pa.decimal128(20, 3)), lambda r, n: Decimal(r.randrange(n)) / 4),
     "binary": Kind((pa.binary(), pa.large_binary()), lambda r, n: bytes(r.randrange(n))),
-    "large": Kind(
-        (pa.int64(),), lambda r, n: r.choice([LARGEST, -LARGEST - 1, -1, 0]) // (1 + r.randrange(n) // 2)
-    ),
+    "large": Kind((pa.int64(),), lambda r, n: r.choice([LARGEST, -LARGEST - 1, -1, 0]) // (1 + r.randrange(n) // 2)),
 }
 
 NUMBER_KINDS = {
@@ -108,12 +102,8 @@ NUMBER_KINDS = {
         (pa.float64(), pa.float32()),
         lambda r, n: r.choice([math.nan, -0.0, *(k / 2 for k in range(-2, 4 * n))]),
     ),
-    "wide": Kind(
-        (pa.int64(),), lambda r, n: r.choice([LARGEST, -LARGEST - 1, LARGEST - 2, 0, r.randrange(9)])
-    ),
-    "endless": Kind(
-        (pa.float64(),), lambda r, n: r.choice([math.inf, -math.inf, math.nan, 0.0, r.randrange(9) / 2])
-    ),
+    "wide": Kind((pa.int64(),), lambda r, n: r.choice([LARGEST, -LARGEST - 1, LARGEST - 2, 0, r.randrange(9)])),
+    "endless": Kind((pa.float64(),), lambda r, n: r.choice([math.inf, -math.inf, math.nan, 0.0, r.randrange(9) / 2])),
     "date": KEY_KINDS["date"],
     "timestamp": KEY_KINDS["timestamp"],
 }
@@ -180,9 +170,7 @@ def _predicates(draw: st.DrawFn, one: str, other: str, numbers: str, plain: bool
     width = draw(st.integers(0, 3))
     timed = {"date": f"{width} days", "timestamp": f"{width} s"}
     band = Band(f"{one}.x", f"{other}.x", timed.get(numbers, width))
-    point = Distance(
-        (f"{one}.y", f"{one}.z"), (f"{other}.y", f"{other}.z"), draw(st.sampled_from([0, 1.5, 3]))
-    )
+    point = Distance((f"{one}.y", f"{one}.z"), (f"{other}.y", f"{other}.z"), draw(st.sampled_from([0, 1.5, 3])))
     line = Distance((f"{one}.y",), (f"{other}.z",), 1)
     crossed = Equal(f"{one}.k2", f"{other}.z2")
     choices = [[key], [key, second], [second], [crossed], [key, band], [key, compared], [band], [compared]]
@@ -435,9 +423,7 @@ def cut_at_instants(
     for end in [*cuts, math.inf]:
         batches.append(
             {
-                name: [
-                    _timed(row, times) for k, row in enumerate(rows) if start <= _step(row, k, times) < end
-                ]
+                name: [_timed(row, times) for k, row in enumerate(rows) if start <= _step(row, k, times) < end]
                 for name, rows in streams.items()
             }
         )

@@ -169,9 +169,7 @@ def test_counting_alone_sheds_the_same_rows(policy: Any, data: Any) -> None:
     engine, _ = run(case)
     counting, _ = run(case, count_only=True)
     without = [{k: v for k, v in c.items() if k != "resident_bytes"} for c in counters(engine).values()]
-    assert [
-        {k: v for k, v in c.items() if k != "resident_bytes"} for c in counters(counting).values()
-    ] == without
+    assert [{k: v for k, v in c.items() if k != "resident_bytes"} for c in counters(counting).values()] == without
 
 
 @every_policy
@@ -298,9 +296,7 @@ def test_a_row_of_the_same_instant_can_make_room(policy: Any, key: int | None) -
 
 @every_policy
 def test_an_empty_push_changes_nothing(policy: Any) -> None:
-    query = wr.Query(
-        streams=[wr.Stream("a", "t", 3), wr.Stream("b", "t", 3)], on="k", memory=4, policy=policy
-    )
+    query = wr.Query(streams=[wr.Stream("a", "t", 3), wr.Stream("b", "t", 3)], on="k", memory=4, policy=policy)
     table = pa.table({"t": [1, 2, 3], "k": [1, 2, 1]})
     options = {"oracle": {"a": table, "b": table}} if "oracle" in label(policy) else {}
     engine = wr.Engine(query, **options)

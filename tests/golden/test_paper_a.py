@@ -29,9 +29,7 @@ Pairs = set[tuple[int, int]]
 def join(r: list[int], s: list[int], window: int, memory: Any, policy: Any = "fifo") -> Pairs:
     """The pairs (i, j) of matching r(i) and s(j), one row of each stream arriving at every step."""
     streams = [wr.Stream(name, "t", wr.Window.time(window)) for name in "rs"]
-    query = wr.Query(
-        streams=streams, on="k", select=[("r.t", "i"), ("s.t", "j")], memory=memory, policy=policy, seed=1
-    )
+    query = wr.Query(streams=streams, on="k", select=[("r.t", "i"), ("s.t", "j")], memory=memory, policy=policy, seed=1)
     whole = {name: pa.table({"t": range(len(keys)), "k": keys}) for name, keys in (("r", r), ("s", s))}
     oracle = whole if isinstance(getattr(query.policy, "statistics", None), Oracle) else None
     engine = wr.Engine(query, oracle=oracle)

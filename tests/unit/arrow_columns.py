@@ -33,8 +33,7 @@ def as_dictionary(draw, values, type_):
     entries = draw(st.permutations([*distinct, *spare]))
     places = {i: [j for j, entry in enumerate(entries) if _same(entry, v)] for i, v in enumerate(values)}
     indices = [
-        None if v is None and draw(st.booleans()) else draw(st.sampled_from(places[i]))
-        for i, v in enumerate(values)
+        None if v is None and draw(st.booleans()) else draw(st.sampled_from(places[i])) for i, v in enumerate(values)
     ]
     dictionary = pa.array(entries, type=type_)
     before = draw(st.integers(0, 3))

@@ -25,9 +25,7 @@ from windrow.spec import (
 )
 
 names = st.text("abcxyz_09é", min_size=1, max_size=6).filter(str.isidentifier)
-columns = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8).filter(
-    lambda t: bool(t.strip())
-)
+columns = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8).filter(lambda t: bool(t.strip()))
 positive = st.integers(1, 2**63 - 1)
 finite = st.floats(0, allow_nan=False, allow_infinity=False) | st.integers(0, 10**12)
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import shlex
-import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,7 @@ from typer.testing import CliRunner
 
 import windrow as wr
 from windrow import feed
-from windrow.cli import INTERRUPTED, TERMINATED, Terminated, app, report
+from windrow.cli import INTERRUPTED, TERMINATED, Terminated, app
 from windrow.files import open_table, open_writer
 from windrow.lab.generators import bursty_pair, zipf_pair
 
@@ -490,16 +489,3 @@ def test_every_command_has_help_with_an_example() -> None:
 
 def test_version() -> None:
     assert windrow("--version").stdout == f"windrow {wr.__version__}\n"
-
-
-def test_compiling_is_said_only_when_it_takes_long() -> None:
-    said: list[str] = []
-    with report.noticed_if_slow(said.append, seconds=30):
-        pass
-    assert said == []
-    with report.noticed_if_slow(said.append, seconds=0.01):
-        for _ in range(500):
-            if said:
-                break
-            time.sleep(0.01)
-    assert said == [report.COMPILING]

@@ -41,9 +41,7 @@ def told(**recall: float) -> demo.Outcome:
 
 
 def test_every_policy_meets_every_budget_once(outcome: demo.Outcome) -> None:
-    assert [(p.share, p.policy) for p in outcome.points] == [
-        (s, p) for s in demo.SHARES for p in demo.POLICIES
-    ]
+    assert [(p.share, p.policy) for p in outcome.points] == [(s, p) for s in demo.SHARES for p in demo.POLICIES]
 
 
 def test_recall_is_measured_against_the_exact_join(outcome: demo.Outcome) -> None:
@@ -71,9 +69,7 @@ def test_the_same_seed_gives_the_same_outcome(outcome: demo.Outcome) -> None:
 
 
 def test_the_conclusion_follows_from_the_numbers() -> None:
-    prob = told(
-        rand_20=0.22, prob_20=0.71, life_20=0.7, rand_50=0.61, rand_75=0.81, rand_100=1.0
-    ).conclusion()
+    prob = told(rand_20=0.22, prob_20=0.71, life_20=0.7, rand_50=0.61, rand_75=0.81, rand_100=1.0).conclusion()
     assert prob == (
         "At 20% of the memory that the exact join needs, PROB keeps 71% of the matches and RAND 22%; "
         "RAND needs about 62% to keep as many."
@@ -98,9 +94,7 @@ def test_the_picture_is_written_whole(outcome: demo.Outcome, tmp_path: Path, nam
     assert os.listdir(tmp_path) == [name]
 
 
-@pytest.mark.parametrize(
-    "heights", [[0.1, 0.11, 0.6, 0.61, 0.62], [0.5] * 5, [0.0, 0.0, 0.9], [0.2, 0.5, 0.8]]
-)
+@pytest.mark.parametrize("heights", [[0.1, 0.11, 0.6, 0.61, 0.62], [0.5] * 5, [0.0, 0.0, 0.9], [0.2, 0.5, 0.8]])
 def test_names_lie_a_gap_apart_and_in_order(heights: list[float]) -> None:
     places = pictures._apart(heights)
     gaps = [b - a for a, b in pairwise(places)]
@@ -136,9 +130,7 @@ def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("no_spark")
-def test_the_command_shows_table_conclusion_and_picture(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_command_shows_table_conclusion_and_picture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     result = CliRunner().invoke(app, ["demo", "--rows", str(ROWS), "--seed", "4"])
     assert result.exit_code == 0, result.stderr

@@ -101,9 +101,7 @@ def test_batches_have_the_size_asked_for_in_file_order(
 
 
 @pytest.mark.parametrize("ending", [".parquet", ".csv", ".jsonl"])
-def test_batches_hold_only_a_part_of_the_file(
-    tmp_path: Path, ending: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_batches_hold_only_a_part_of_the_file(tmp_path: Path, ending: str, monkeypatch: pytest.MonkeyPatch) -> None:
     small_blocks(monkeypatch, 16_384)
     monkeypatch.setattr(files.writer, "ROW_GROUP_ROWS", 5_000)
     numbers = pa.table({"n": np.random.default_rng(1).integers(0, 2**62, 500_000)})
@@ -238,9 +236,7 @@ def test_leading_zeros_survive_as_text(tmp_path: Path) -> None:
     assert open_table(path, {"code": "string"}).table()["code"].to_pylist() == ["007"]
 
 
-@pytest.mark.parametrize(
-    ("ending", "line"), [(".csv", "{}\n"), (".jsonl", '{{"a":{}}}\n')], ids=["csv", "jsonl"]
-)
+@pytest.mark.parametrize(("ending", "line"), [(".csv", "{}\n"), (".jsonl", '{{"a":{}}}\n')], ids=["csv", "jsonl"])
 def test_a_late_surprise_is_read_whole_and_reported_in_batches(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: str, line: str
 ) -> None:
@@ -268,20 +264,14 @@ VALUES = {
     pa.float64(): st.floats(),
     pa.timestamp("ns"): st.integers(-(2**62), 2**62),
     pa.decimal128(10, 2): st.decimals(-1000, 1000, places=2),
-    pa.list_(pa.struct([("x", pa.string())])): st.lists(
-        st.fixed_dictionaries({"x": st.none() | st.text(max_size=3)})
-    ),
+    pa.list_(pa.struct([("x", pa.string())])): st.lists(st.fixed_dictionaries({"x": st.none() | st.text(max_size=3)})),
     pa.dictionary(pa.int32(), pa.string()): st.sampled_from(["a", '"', ""]),
     pa.binary(): st.binary(max_size=4),
     pa.date32(): st.dates(),
 }
 
 
-@given(
-    st.sampled_from(list(VALUES)).flatmap(
-        lambda kind: st.tuples(st.just(kind), st.lists(st.none() | VALUES[kind]))
-    )
-)
+@given(st.sampled_from(list(VALUES)).flatmap(lambda kind: st.tuples(st.just(kind), st.lists(st.none() | VALUES[kind]))))
 def test_json_lines_are_what_json_reads(case: tuple[pa.DataType, list[Any]]) -> None:
     kind, values = case
     table = pa.table({'a"b': pa.array(values, kind), "n": pa.nulls(len(values))})
@@ -360,16 +350,12 @@ def test_content_that_is_not_what_the_name_says(tmp_path: Path) -> None:
     assert "arquet magic bytes not found" in message(save(tmp_path / "a.parquet", "k,t\n1,2\n" * 9))
     assert "reading failed" in message(save(tmp_path / "cut.parquet", parquet[:-20]))
     assert message(save(tmp_path / "a.csv", parquet)) == "this is a Parquet file; give it the ending .parquet"
-    assert message(save(tmp_path / "b.csv", gzip.compress(b"k\n1\n"))).startswith(
-        "this is compressed with gzip"
-    )
+    assert message(save(tmp_path / "b.csv", gzip.compress(b"k\n1\n"))).startswith("this is compressed with gzip")
     assert message(save(tmp_path / "c.csv", "k\n1\n".encode("utf-16"))).startswith("this is not UTF-8 text")
     assert message(save(tmp_path / "f.csv", "k\n1\n".encode("utf-16-le"))).startswith("this is not UTF-8 text")
     nul = message(save(tmp_path / "f.jsonl", '{"k": "a"}\n{"k": "a\0b"}\n'))
     assert nul == "line 2 has a NUL byte, which JSON does not know; write it as \\u0000"
-    assert "column 's' is not UTF-8 text" in message(
-        save(tmp_path / "d.csv", "s\nd\xe9j\xe0\n".encode("latin-1"))
-    )
+    assert "column 's' is not UTF-8 text" in message(save(tmp_path / "d.csv", "s\nd\xe9j\xe0\n".encode("latin-1")))
     assert "Expected 2 columns, got 1: 3" in message(save(tmp_path / "e.csv", "k,t\n1,2\n3\n"))
     assert "it starts with '['" in message(save(tmp_path / "a.json", '[{"k": 1}]'))
     assert "in row 1" in message(save(tmp_path / "b.jsonl", '{"k": 1}\n{"k": }\n'))

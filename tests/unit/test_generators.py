@@ -91,8 +91,7 @@ def test_locality_clusters_the_rows_of_a_key_and_keeps_its_popularity() -> None:
 
 def test_locality_streams_share_popular_keys_through_the_ranking() -> None:
     top = [
-        int(counts(locality_stream(5_000, 100, 1.5, seed=s, ranking=r)).argmax())
-        for s, r in ((1, 0), (2, 0), (1, 3))
+        int(counts(locality_stream(5_000, 100, 1.5, seed=s, ranking=r)).argmax()) for s, r in ((1, 0), (2, 0), (1, 3))
     ]
     assert top[0] == top[1] != top[2]
 

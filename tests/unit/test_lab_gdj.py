@@ -85,9 +85,7 @@ def test_the_initial_credit_is_chosen_for_each_set_of_streams_and_not_for_each_r
 
 
 @pytest.mark.parametrize(("best", "high", "depends"), [((0.9, 0.95), True, True), ((0.5, 0.9), False, True)])
-def test_the_best_initial_credit_is_judged_by_figures(
-    best: tuple[float, float], high: bool, depends: bool
-) -> None:
+def test_the_best_initial_credit_is_judged_by_figures(best: tuple[float, float], high: bool, depends: bool) -> None:
     rows = [
         {"streams": name, "initial": i, "seed": seed, "GDJ": 1 - abs(i - top) + seed / 100, gdj_joins.ITSELF: 0.5}
         for name, top in zip("ab", best, strict=True)

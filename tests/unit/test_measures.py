@@ -119,9 +119,7 @@ def test_counts_are_those_of_multisets(pair: tuple[pa.Table, pa.Table]) -> None:
 def test_a_table_equals_itself(pair: tuple[pa.Table, pa.Table]) -> None:
     result = compare(pair[0], pair[0])
     assert result.symmetric_difference == 0
-    assert [result.dice, result.jaccard, result.cosine, result.overlap, result.recall, result.precision] == [
-        1
-    ] * 6
+    assert [result.dice, result.jaccard, result.cosine, result.overlap, result.recall, result.precision] == [1] * 6
 
 
 def test_measures_by_hand() -> None:

@@ -151,9 +151,7 @@ def test_errors_survive_a_trip_between_processes(name: str) -> None:
 
 def test_unknown_column_names_the_nearest() -> None:
     error = UnknownColumn.of("user", ["ts", "user_id"], "stream 'left'")
-    assert (
-        str(error) == "stream 'left' has no column 'user'; did you mean 'user_id'? Known columns: ts, user_id"
-    )
+    assert str(error) == "stream 'left' has no column 'user'; did you mean 'user_id'? Known columns: ts, user_id"
     assert "Known columns: none" in str(UnknownColumn.of("user", [], "stream 'left'"))
     many = UnknownColumn.of("user", [f"c{i}" for i in range(30)], "stream 'left'")
     assert str(many).endswith("c19 and 10 more")

@@ -137,9 +137,7 @@ def test_bytes(text: str | int, size: int) -> None:
     assert parse_bytes(text) == size
 
 
-@pytest.mark.parametrize(
-    "value", ["64", "MB", "64 XB", "-3 MB", "1e3 MB", "", "99999999999 TB", -1, 1.5, None, True]
-)
+@pytest.mark.parametrize("value", ["64", "MB", "64 XB", "-3 MB", "1e3 MB", "", "99999999999 TB", -1, 1.5, None, True])
 def test_bad_bytes(value: object) -> None:
     with pytest.raises(SpecError):
         parse_bytes(value)  # type: ignore[arg-type]

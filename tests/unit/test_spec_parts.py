@@ -47,9 +47,7 @@ MINUTE = 60 * 10**9
         some.memories(),
         some.names.flatmap(lambda name: some.streams(name, "ns")),
         st.builds(Output, some.references("a"), some.columns),
-        st.builds(
-            Value, st.dictionaries(some.names, some.columns, min_size=1), st.sampled_from(["product", "sum"])
-        ),
+        st.builds(Value, st.dictionaries(some.names, some.columns, min_size=1), st.sampled_from(["product", "sum"])),
     )
 )
 def test_json_reads_back_as_the_same(part: Record) -> None:

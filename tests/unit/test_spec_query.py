@@ -65,9 +65,7 @@ def test_values_are_stored_in_their_own_types() -> None:
 
 
 def test_probe_order_is_kept_in_the_order_of_streams() -> None:
-    made = query(
-        streams=[A, B, C], probe_order={"c": "ab", "a": ["c", "b"], "b": ("a", "c")} | {"c": ["b", "a"]}
-    )
+    made = query(streams=[A, B, C], probe_order={"c": "ab", "a": ["c", "b"], "b": ("a", "c")} | {"c": ["b", "a"]})
     assert made.probe_order == (("a", ("c", "b")), ("b", ("a", "c")), ("c", ("b", "a")))
     assert query(probe_order={"a": "b", "b": "a"}).probe_order == (("a", ("b",)), ("b", ("a",)))
 

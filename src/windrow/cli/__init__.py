@@ -1,4 +1,4 @@
-"""The command line: `windrow join`, `compare`, `optimum`, `analyse`, `demo`, `lab` and `archive`.
+"""The command line: `windrow join`, `compare`, `optimum`, `analyse`, `demo`, `lab`, `archive` and `compile`.
 
 A command imports what it runs on when it runs, so that help and refusals come at once. Whatever is wrong with
 the input leaves as one line on the error stream: exit code 1 for what windrow refuses, 2 for a command that
@@ -20,6 +20,7 @@ from typer.core import TyperGroup
 from windrow.cli.analyse import analyse
 from windrow.cli.archive import archive
 from windrow.cli.compare import compare
+from windrow.cli.compile import compile
 from windrow.cli.demo import demo
 from windrow.cli.join import join
 from windrow.cli.lab import lab
@@ -102,6 +103,7 @@ app.command("demo")(demo)
 app.command("optimum")(optimum)
 app.command("analyse")(analyse)
 app.command("compare")(compare)
+app.command("compile")(compile)
 app.add_typer(lab, name="lab")
 app.add_typer(archive, name="archive")
 

@@ -55,7 +55,6 @@ def analyse(
     from windrow.analysis.analysis import analysis_of
     from windrow.cli import texts
     from windrow.cli.inputs import open_inputs
-    from windrow.cli.report import noticed_if_slow
     from windrow.spec import pair_query
 
     if out is not None:
@@ -74,8 +73,7 @@ def analyse(
     inputs = open_inputs(paths, query, text or (), separator, utc, lambda line: errors.print(line, soft_wrap=True))
     chosen = ("left",) if right is None else ("left", "right")
     tables = {side: inputs[side].table() for side in chosen}
-    with noticed_if_slow(errors.print, 20.0):
-        found = analysis_of(query, tables, window, seed)
+    found = analysis_of(query, tables, window, seed)
     if out is not None:
         from windrow.lab.locality_picture import draw
 

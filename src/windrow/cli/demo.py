@@ -36,7 +36,7 @@ def demo(
     from rich.console import Console
     from rich.live import Live
 
-    from windrow.cli.report import noticed_if_slow
+    from windrow.engine.announced import together
     from windrow.lab import demo as lab
     from windrow.lab import pictures
 
@@ -45,7 +45,7 @@ def demo(
     pictures.check(out)
     console = Console(stderr=as_json)
     tables = lab.streams(rows, seed)
-    with noticed_if_slow(Console(stderr=True).print):
+    with together("the exact join of two streams, and one for every policy", ("exact", *lab.POLICIES)):
         lab.warm_up(tables)
     exact = outcome = lab.start(tables, rows, seed)
     if console.is_terminal:

@@ -142,11 +142,12 @@ def _warm_up(query: Query, tables: dict[str, pa.Table]) -> None:
 
 def _join(query: Query, tables: dict[str, pa.Table], output: Path, recall: bool, errors: Any) -> Any:
     """Join, and write the matches as they come."""
-    from windrow.cli.report import Summary, noticed_if_slow
+    from windrow.cli.report import Summary
     from windrow.feed import engine_for
+    from windrow.kernels.notice import NOTICE
 
-    with noticed_if_slow(errors.print):
-        _warm_up(query, tables)
+    NOTICE.say = lambda line: errors.print(line, highlight=False, soft_wrap=True)
+    _warm_up(query, tables)
     if query.memory is not None and query.memory.share is not None and errors.is_terminal:
         with errors.status("measuring what the exact join needs"):
             engine = engine_for(query, tables, recall)

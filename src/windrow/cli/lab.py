@@ -125,11 +125,12 @@ def report(
 def _run(experiment: Experiment, conditions: Conditions) -> Outcome:
     from rich.console import Console
 
-    from windrow.cli.report import noticed_if_slow, progress
+    from windrow.cli.report import progress
+    from windrow.kernels.notice import NOTICE
     from windrow.lab import running
 
     errors = Console(stderr=True)
-    with noticed_if_slow(errors.print):
+    with NOTICE.pinned(f"what {experiment.id} joins", None):
         running.warm_up(experiment, conditions)
     with progress(errors, running.work(experiment, conditions), experiment.id) as advance:
         return running.run(experiment, conditions, lambda: advance(1))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,21 +14,7 @@ from rich.table import Table
 if TYPE_CHECKING:
     from windrow.engine import Metrics
 
-COMPILING = "preparing kernels: every kind of join compiles its own once per machine, for up to a minute or two …"
-
 COUNTERS = ("arrived", "shed", "late", "ignored", "expired", "released", "resident_rows")
-
-
-@contextmanager
-def noticed_if_slow(say: Callable[[str], None], seconds: float = 3.0) -> Iterator[None]:
-    """Say that kernels are being compiled if the work inside, on a few rows, takes longer than loading them does."""
-    timer = threading.Timer(seconds, say, [COMPILING])
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
 
 
 @contextmanager

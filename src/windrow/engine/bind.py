@@ -7,6 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pyarrow as pa
 
+from windrow.engine.announced import announce
 from windrow.engine.equality import Directory, directories
 from windrow.engine.numbers import Number, Numbers, numbers
 from windrow.engine.outputs import OutputColumn, outputs
@@ -76,6 +77,7 @@ class Binding:
 
 def bind(query: Query, schemas: dict[str, pa.Schema], own_clock: bool = True) -> Binding:
     """Check a query against its streams' schemas and plan it."""
+    announce(query)
     _check_columns(query, schemas)
     untimed = any(stream.time is None for stream in query.streams)
     types = [None if untimed else schemas[s.name].field(s.time).type for s in query.streams]

@@ -159,9 +159,7 @@ def memory_of(block: Any) -> Memory:
     w = bare_ints(block)
     streams = w[at.STREAMS]
     several = int(w[at.ACCESS_AT] - w[at.ORDER_AT] > streams * (streams - 1))
-    return shaped(
-        block, streams, w[at.LINKS], w[at.DIRS], w[at.VALS], w[at.PREDS], w[at.INDEXES], w[at.HISTS], several
-    )
+    return shaped(block, streams, w[at.LINKS], w[at.DIRS], w[at.VALS], w[at.PREDS], w[at.INDEXES], w[at.HISTS], several)
 
 
 @inline

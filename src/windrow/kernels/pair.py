@@ -77,9 +77,12 @@ from windrow.kernels.warm import WARM_ROWS, warm
 
 @inner
 def widen(out: Any, need: int) -> Any:
-    """The same matches in a larger array."""
-    larger = np.empty((out.shape[0], max(need, 2 * out.shape[1])), out.dtype)
-    larger[:, : out.shape[1]] = out
+    """The same matches in a larger array; number by number, for to compile a copy of slices takes seconds."""
+    lines, width = out.shape
+    larger = np.empty((lines, max(need, 2 * width)), np.int64)
+    for line in range(lines):
+        for k in range(width):
+            larger[line, k] = out[line, k]
     return larger
 
 

@@ -88,9 +88,7 @@ class Figures:
 
     def step(self, measure: Measure, before: Row, after: Row) -> Mean:
         """By how much a measure differs between two sets of values, seed by seed."""
-        one, two = (
-            {row["seed"]: _take(measure, row) for row in self.where(**fixed).rows} for fixed in (before, after)
-        )
+        one, two = ({row["seed"]: _take(measure, row) for row in self.where(**fixed).rows} for fixed in (before, after))
         return mean([two[seed] - one[seed] for seed in one if seed in two])
 
     def curve(self, x: str, y: Measure, **fixed: Any) -> list[tuple[float, Mean]]:

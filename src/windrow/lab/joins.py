@@ -68,9 +68,7 @@ class Pair:
         """Matches under a policy after the warm-up, with so many rows of memory, half for each stream or one pool."""
         return self._matched(self._limited(policy, memory, split, seed))
 
-    def optimum(
-        self, memory: int, split: bool = True, method: Literal["auto", "exact", "bracket"] = "auto"
-    ) -> Optimum:
+    def optimum(self, memory: int, split: bool = True, method: Literal["auto", "exact", "bracket"] = "auto") -> Optimum:
         """The most matches after the warm-up that any schedule can give."""
         limit = Memory(memory, split=split)
         return optimum(

@@ -1,8 +1,8 @@
 """Running an experiment: measure, judge, draw, and write down what came out.
 
-    <id>.csv     every row that was measured
-    <id>.png     the picture
-    <id>.json    the verdict with the figures it rests on, the setting, the seeds and the time
+<id>.csv     every row that was measured
+<id>.png     the picture
+<id>.json    the verdict with the figures it rests on, the setting, the seeds and the time
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ def verdict(checks: Sequence[Check], quick: bool = False) -> Verdict:
 
 
 def _reasons(checks: Iterable[Check]) -> str:
-    told = [(f"\"{check.claim}\" is measured as {check.found}", check.why) for check in checks]
+    told = [(f'"{check.claim}" is measured as {check.found}', check.why) for check in checks]
     return "; ".join(f"{found} ({why})" if why else found for found, why in told)
 
 

@@ -24,17 +24,22 @@ print("%d.%d" % sys.version_info[:2], *(name for name in sys.argv[1:] if find_sp
 """
 
 
+def on_this_machine(frame: Any) -> bool:
+    """Whether the workers of a frame's session surely run on this machine."""
+    if type(frame).__module__.startswith("pyspark.sql.connect"):
+        return False
+    master = frame.sparkSession.conf.get("spark.master", None) or ""
+    return master == "local" or master.startswith("local[")
+
+
 def check_interpreter(frame: Any) -> None:
     """Refuse a frame whose session runs on this machine with workers that cannot run windrow.
 
     Workers of a cluster, and of a server behind Spark Connect, cannot be seen from here: those are let pass.
     """
-    if type(frame).__module__.startswith("pyspark.sql.connect"):
+    if not on_this_machine(frame):
         return
     settings = frame.sparkSession.conf
-    master = settings.get("spark.master", None) or ""
-    if master != "local" and not master.startswith("local["):
-        return
     program = settings.get(_SETTING, None) or os.environ.get(_VARIABLE) or _DEFAULT
     paths = (settings.get("spark.executorEnv.PYTHONPATH", None), os.environ.get("PYTHONPATH"))
     sent = bool(settings.get("spark.submit.pyFiles", None))

@@ -34,6 +34,7 @@ from windrow.spark.metrics import observed
 from windrow.spark.operator import RESULT, STATE, Operator
 from windrow.spark.pack import PACKED, Packer
 from windrow.spark.places import place_of
+from windrow.spark.shipping import ship
 from windrow.spark.unpack import Unpacker
 from windrow.spec import Query, Stream, split_reference
 
@@ -78,6 +79,7 @@ def on_spark(
     if archive is not None:
         _check_archived(job, output)
         job = replace(job, archive=start_archive(job, place_of(archive), binding))
+    ship(given[query.names[0]])
     result = _operated(job, [_packed(job, given[name], s, streaming) for s, name in enumerate(query.names)], streaming)
     return _handed_on(result, observed(result, streaming), Unpacker(emit.schema(binding)), output)
 

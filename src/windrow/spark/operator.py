@@ -22,6 +22,7 @@ from windrow.spark.facts import facts_of, refuse_changes
 from windrow.spark.job import Job
 from windrow.spark.labels import labels
 from windrow.spark.pack import WITNESS, blob_table
+from windrow.spark.shipping import take_shipped
 from windrow.spark.worker import settle
 from windrow.spec import Query, Stream
 
@@ -45,6 +46,7 @@ class Operator:
         """One micro-batch of one shard (`applyInPandasWithState`)."""
         import pandas as pd
 
+        take_shipped()
         shard = int(key[0])
         packed = pd.concat(list(frames), ignore_index=True)
         tables = self._tables([packed[name].to_numpy() for name in ORDER], packed["rows"])
@@ -71,6 +73,7 @@ class Operator:
 
     def batch(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """All rows of the shards of one partition (`mapInArrow`)."""
+        take_shipped()
         packed: dict[int, list[tuple[Any, ...]]] = {}
         for batch in batches:
             numbers = (batch[name].to_pylist() for name in ("shard", *ORDER))

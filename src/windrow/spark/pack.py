@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from windrow.engine.prepare import codes_in
 from windrow.spark.job import Job, known
 from windrow.spark.labels import labels
+from windrow.spark.shipping import take_shipped
 from windrow.spark.worker import settle
 
 PIECE_ROWS = 1 << 18
@@ -47,6 +48,7 @@ class Packer:
         """Blobs of all rows of a partition."""
         from pyspark import TaskContext
 
+        take_shipped()
         context = TaskContext.get()
         source = context.partitionId() if context is not None else 0
         number, rows, seen = 0, 0, not self.streaming

@@ -306,8 +306,6 @@ def _check(fine: bool, name: str) -> None:
         raise SnapshotError.impossible(f"its column {name!r} cannot be what it says")
 
 
-
-
 def _mixed(values: np.ndarray) -> np.ndarray:
     """Codes of the values that stand for them in a snapshot."""
     out = np.empty(len(values), np.uint64)

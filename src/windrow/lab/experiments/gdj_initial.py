@@ -63,9 +63,7 @@ def _high(part: Figures) -> Mean:
 def _depends(found: Figures, best: dict[str, float]) -> Truth:
     """Whether two sets of streams each lose by the other's best, beyond their intervals."""
     for one, two in combinations(best, 2):
-        gains = [
-            _gain(found.where(streams=name), best[name], best[other]) for name, other in ((one, two), (two, one))
-        ]
+        gains = [_gain(found.where(streams=name), best[name], best[other]) for name, other in ((one, two), (two, one))]
         if best[one] != best[two] and all(gain.low > 0 for gain in gains):
             return True
     return False if len(set(best.values())) == 1 else None

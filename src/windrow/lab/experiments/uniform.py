@@ -30,8 +30,7 @@ def judge(found: Figures) -> list[Check]:
     """PROB and LIFE as RAND."""
     cells = list(found.cells("M"))
     prob, life = (
-        inside(f"{line} gives what RAND gives, to 5 %", cells, ratio(line, "RAND"), *ALIKE)
-        for line in ("PROB", "LIFE")
+        inside(f"{line} gives what RAND gives, to 5 %", cells, ratio(line, "RAND"), *ALIKE) for line in ("PROB", "LIFE")
     )
     future = tell("what knowing the future gains over RAND, as a share of EXACT", cells, _gain)
     return [replace(prob, why=by_chance(cells)), life, future]

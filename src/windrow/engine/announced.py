@@ -1,0 +1,31 @@
+"""What is said while the kernels of a join are compiled: which join it is, and how long that takes."""
+
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
+
+from windrow.kernels.notice import NOTICE
+from windrow.spec import Query
+
+# Seconds of one core at some 4 GHz with nothing on disk, for two streams and for several; None is any other policy.
+# `windrow compile --policy NAME --streams NUMBER --json` measures one of them, in a new NUMBA_CACHE_DIR.
+SECONDS: dict[str | None, tuple[float, float]] = {"exact": (90, 90), "auto": (90, 90), None: (90, 90)}
+FURTHER = 0.05  # what one more policy takes, of the time that it takes alone
+
+
+def announce(query: Query) -> None:
+    """What is compiled from now on is compiled for a query."""
+    several = len(query.streams) > 2
+    policy = "exact" if query.memory is None or query.on_full == "fail" else query.policy.name
+    streams = "several streams" if several else "two streams"
+    what = f"the exact join of {streams}" if policy == "exact" else f"the join of {streams} under {policy.upper()}"
+    NOTICE.describe(what, _seconds(policy, several))
+
+
+def together(what: str, policies: Iterable[str]) -> AbstractContextManager[None]:
+    """What is compiled inside is compiled for all these, and joins of two streams."""
+    each = [_seconds(policy, False) for policy in policies]
+    return NOTICE.pinned(what, max(each) + FURTHER * (sum(each) - max(each)))
+
+
+def _seconds(policy: str, several: bool) -> float:
+    return SECONDS.get(policy, SECONDS[None])[several]
