@@ -10,12 +10,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from importlib import import_module
+from pkgutil import iter_modules
 from typing import Any
 
 import numpy as np
 from numba import config
 
 import windrow  # noqa: F401  # all kernels are loaded before they are changed
+import windrow.kernels.policies as rooms
 from windrow.kernels import chains, directory, layout, memory, ordered, tournament
 
 MOST_STEPS = 20_000_000  # of one case; the longest takes about a tenth
@@ -74,6 +77,8 @@ def floats(array: Any) -> Words:
 
 def check_kernels() -> None:
     """Let all kernels of this process look at their indexes."""
+    for file in iter_modules(rooms.__path__, f"{rooms.__name__}."):
+        import_module(file.name)
     assert config.DISABLE_JIT, "set NUMBA_DISABLE_JIT=1: compiled kernels cannot be looked into"
     _replace(memory.bare_ints, ints)
     _replace(memory.bare_floats, floats)

@@ -36,7 +36,7 @@ from windrow.state.block import Capacity
 END = 2**63 - 1
 EXTREME = [math.inf, -math.inf, math.nan, 1e308, -1e308, 5e-324, None, 1e150, -0.0]
 FAR_TIMES = [2**62 - 1, 2**62, END, -(2**62) + 1, -(2**62), -END - 1]
-ROOMY = at.CACHED  # keys whose table is twice as large, so that leaves may wait (kernels/score.py)
+ROOMY = at.CACHED  # keys whose table is twice as large, so that leaves may wait (kernels/policies/ranked.py)
 MARKS = [2**62, END, -(2**62), -END, 0]  # beyond, a watermark is refused: no row could have the time
 
 Schemas = dict[str, pa.Schema]

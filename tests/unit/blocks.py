@@ -39,7 +39,7 @@ def plan_of(streams: int = 2, pools: int = 1, bands: int = 0, directories: int =
 def block_of(plan: Plan) -> np.ndarray:
     """The block of an empty shard, with its tables filled and its tournaments decided."""
     words = block.start(plan, route(plan), emit=False)
-    upkeep.rebuild(words)
+    upkeep.rebuild(plan.hooks, words)
     return words
 
 

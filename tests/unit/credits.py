@@ -13,7 +13,7 @@ from itertools import product
 from math import ceil
 from typing import Any
 
-from windrow.kernels.credit import LAG
+from windrow.kernels.policies.greedy_dual import LAG
 
 
 @dataclass

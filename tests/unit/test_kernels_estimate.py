@@ -14,19 +14,12 @@ from tests.unit.blocks import block_of, plan_of
 from windrow.kernels import layout as at
 from windrow.kernels import upkeep
 from windrow.kernels.directory import add, find, key_at
-from windrow.kernels.estimate import (
-    fade,
-    freq_at,
-    hist_learn,
-    hist_share,
-    learn_key,
-    life_expected,
-    life_learn,
-    oracle_line,
-    start_key,
-    worth_at,
-)
+from windrow.kernels.hooks import hooks
 from windrow.kernels.memory import memory_of
+from windrow.kernels.policies.life_expected import life_expected, life_learn
+from windrow.kernels.statistics.counts import fade, freq_at, learn_key, start_key, worth_at
+from windrow.kernels.statistics.histogram import hist_learn, hist_share
+from windrow.kernels.statistics.oracle import oracle_line
 from windrow.state import block as blocks
 from windrow.state.block import Capacity, view
 from windrow.state.plan import Learning
@@ -36,7 +29,7 @@ WORD = 2**64 - 1
 
 
 @njit
-def replay(block, ops, floats, answers):
+def replay(h, block, ops, floats, answers):
     """Do all operations on directory 0, histogram 0 and the held times of a stream."""
     m = memory_of(block)
     line = m.w[at.HISTS_AT]
@@ -47,14 +40,14 @@ def replay(block, ops, floats, answers):
             key = find(m, 0, code)
             if key < 0:
                 key = add(m, 0, code)
-                start_key(m, 0, key, code)
-            learn_key(m, 0, key, stream, code, a)
+                start_key(m.w, 0, key, code)
+            learn_key(h, m, 0, key, stream, code, a)
             record = key_at(m, 0, key)
             answers[k, 0] = m.x[freq_at(record, stream)] / m.x[at.WEIGHT]
             if m.valued:
                 answers[k, 1] = m.x[worth_at(m, record, stream)] / m.x[at.WEIGHT]
             if m.x[at.GROWTH] != 1.0:
-                answers[k, 2] = fade(m.w)
+                answers[k, 2] = fade(h, m.w)
         elif kind == HIST:
             hist_learn(m.w, line, a, b)
         elif kind == SHARE:
@@ -71,7 +64,8 @@ def replay(block, ops, floats, answers):
 def run(block, ops):
     """The answers to operations (kind, stream, code, a, b)."""
     answers = np.zeros((len(ops), 3))
-    replay(block, np.array([op[:3] for op in ops], np.int64), np.array([op[3:] for op in ops], float), answers)
+    numbers, floats = np.array([op[:3] for op in ops], np.int64), np.array([op[3:] for op in ops], float)
+    replay(hooks("prob"), block, numbers, floats, answers)
     return answers
 
 
@@ -85,7 +79,7 @@ def arrivals(random, count, streams=2, codes=30):
 @pytest.mark.parametrize("half_life", [None, 1, 50])
 @pytest.mark.parametrize("streams", [2, 3])
 def test_a_frequency_is_the_sum_of_fading_arrivals(half_life, streams):
-    plan = plan_of(streams, rule=at.PROB, learning=Learning(at.STAT_RUNNING, half_life), value="product")
+    plan = plan_of(streams, rule="prob", learning=Learning(at.STAT_RUNNING, half_life), value="product")
     ops = arrivals(Random(streams), 1200, streams)
     answers = run(block_of(plan), ops)
     seen = defaultdict(list)
@@ -99,7 +93,7 @@ def test_a_frequency_is_the_sum_of_fading_arrivals(half_life, streams):
 
 @pytest.mark.parametrize(("half_life", "count"), [(None, 900), (1, 332), (1, 333), (1, 340)])
 def test_the_mean_frequency_of_arrivals_is_the_mean_of_the_counts(half_life, count):
-    plan = plan_of(3, rule=at.PROB, learning=Learning(at.STAT_RUNNING, half_life))
+    plan = plan_of(3, rule="prob", learning=Learning(at.STAT_RUNNING, half_life))
     block = block_of(plan)
     ops = arrivals(Random(4), count, 3)
     run(block, ops)
@@ -140,7 +134,7 @@ class SketchTwin:
 @pytest.mark.parametrize(("width", "depth", "half_life"), [(8, 2, None), (64, 3, None), (16, 4, 1)])
 def test_a_sketch_is_its_twin_and_never_below_the_truth(width, depth, half_life):
     learning = Learning(at.STAT_SKETCH, half_life, depth, width)
-    plan = plan_of(rule=at.PROB, learning=learning, value="sum")
+    plan = plan_of(rule="prob", learning=learning, value="sum")
     ops = arrivals(Random(width), 1200)
     answers = run(block_of(plan), ops)
     twins = {(s, what): SketchTwin(depth, width) for s in range(2) for what in range(2)}
@@ -158,7 +152,7 @@ def test_a_sketch_is_its_twin_and_never_below_the_truth(width, depth, half_life)
 
 @pytest.mark.parametrize("kind", ["narrow", "drifting up", "drifting down", "wild", "equal"])
 def test_a_histogram_knows_mass_up_to_a_bin(kind):
-    plan = plan_of(bands=1, directories=0, rule=at.PROB, learning=Learning(at.STAT_RUNNING))
+    plan = plan_of(bands=1, directories=0, rule="prob", learning=Learning(at.STAT_RUNNING))
     block, random = block_of(plan), Random(7)
     values = {
         "narrow": lambda k: random.gauss(1000, 1),
@@ -185,7 +179,7 @@ def test_a_histogram_knows_mass_up_to_a_bin(kind):
 
 
 def test_a_histogram_counts_no_nan_and_says_one_while_it_knows_nothing():
-    plan = plan_of(bands=1, directories=0, rule=at.PROB, learning=Learning(at.STAT_RUNNING))
+    plan = plan_of(bands=1, directories=0, rule="prob", learning=Learning(at.STAT_RUNNING))
     block = block_of(plan)
     unknown = [(HIST, 0, 0, value, 1.0) for value in (math.nan, math.inf, -math.inf)]
     assert run(block, [*unknown, (SHARE, 0, 0, 1.0, 2.0)])[-1, 0] == 1.0
@@ -193,7 +187,7 @@ def test_a_histogram_counts_no_nan_and_says_one_while_it_knows_nothing():
 
 
 def test_held_times_are_means_by_powers_of_two_of_the_score():
-    plan = plan_of(rule=at.LIFE_EXPECTED, learning=Learning(at.STAT_RUNNING))
+    plan = plan_of(rule="life_expected", learning=Learning(at.STAT_RUNNING))
     random, held, ops, expected = Random(1), defaultdict(list), [], []
     for _ in range(2000):
         stream, score = random.randrange(2), random.choice([0.0, 0.3, 0.9, 1.0, 1.9, 2.0, 1e-30, 1e30])
@@ -212,11 +206,11 @@ def test_held_times_are_means_by_powers_of_two_of_the_score():
 
 
 def test_the_oracle_finds_every_code_and_no_other():
-    plan = plan_of(rule=at.PROB, learning=Learning(at.STAT_ORACLE))
+    plan = plan_of(rule="prob", learning=Learning(at.STAT_ORACLE))
     random = Random(3)
     codes = sorted({random.choice([-1, 1]) * random.randrange(2**62) for _ in range(200)} | {-(2**63), 2**63 - 1})
     block = blocks.regrown(block_of(plan), plan, Capacity(), oracle_rows=len(codes))
-    upkeep.rebuild(block)
+    upkeep.rebuild(plan.hooks, block)
     view(block, at.ORACLE_START_AT, 1, 2)[0] = 0, len(codes)
     lines = view(block, at.ORACLE_AT, len(codes), 5)
     lines[:, 0] = codes

@@ -77,7 +77,7 @@ def operations(random, count, leaves, drifting):
         yield kind, random.choice(where), tie, float(base), float(ends), float(turn), float(clock)
 
 
-@pytest.mark.parametrize("rule", [at.PROB, at.LIFE])
+@pytest.mark.parametrize("rule", ["prob", "life"])
 @pytest.mark.parametrize(
     ("streams", "pools", "keys"), [(2, 1, 1024), (2, 2, 1024), (3, 1, 1024), (2, 2, 1030), (3, 1, 1030)]
 )
@@ -85,9 +85,9 @@ def operations(random, count, leaves, drifting):
 def test_the_winner_is_the_least_priority_and_of_equals_the_earliest(rule, streams, pools, keys, seed):
     plan = plan_of(streams, pools, rule=rule)
     block = blocks.regrown(block_of(plan), plan, Capacity(keys=keys))
-    upkeep.rebuild(block)
+    upkeep.rebuild(plan.hooks, block)
     pool = pools - 1
-    drifting = rule != at.PROB
+    drifting = rule != "prob"
     ops = list(operations(Random(seed), 3000, int(block[at.LEAVES]), drifting))
     winners = np.empty(len(ops), np.int64)
     replay(block, pool, np.array([op[:3] for op in ops]), np.array([op[3:] for op in ops]), winners)
@@ -106,7 +106,7 @@ def test_the_winner_is_the_least_priority_and_of_equals_the_earliest(rule, strea
 
 
 def test_pools_do_not_disturb_each_other():
-    block = block_of(plan_of(rule=at.PROB, pools=2))
+    block = block_of(plan_of(rule="prob", pools=2))
     ops = np.array([[SET, 3, 1], [SET, 5, 2]])
     floats = np.array([[4.0, 0, 0, 0], [2.0, 0, 0, 0]])
     winners = np.empty(2, np.int64)
@@ -121,7 +121,7 @@ def test_pools_do_not_disturb_each_other():
 @pytest.mark.parametrize("more", [1, 2, 3, 517, 3001])
 def test_growth_gives_tournaments_an_even_number_of_leaves(more):
     """Every inner node then has two inner nodes or two leaves below it, which advance takes for granted."""
-    for plan in (plan_of(rule=at.LIFE, pools=2), plan_of(3, rule=at.LIFE), plan_of(rule=at.PROB, value="sum")):
+    for plan in (plan_of(rule="life", pools=2), plan_of(3, rule="life"), plan_of(rule="prob", value="sum")):
         shard = Shard(plan)
         for _ in range(12):
             for status, cap in ((at.GROW_SLOTS, at.SLOT_CAP), (at.GROW_KEYS, at.KEY_CAP)):

@@ -13,6 +13,7 @@ from windrow.engine.numbers import Number, Numbers, numbers
 from windrow.engine.outputs import OutputColumn, outputs
 from windrow.errors import MemoryTooSmall, SpecError, UnknownColumn
 from windrow.kernels import layout as at
+from windrow.kernels.hooks import hooks
 from windrow.kernels.layout import ENDLESS, HIGH, LOW, NONE
 from windrow.policies import Age, Auto, Given, GreedyDual, Policy
 from windrow.spec import Memory, Query, Stream, split_reference
@@ -296,7 +297,7 @@ def _recall_bytes(total: int) -> int:
 
 def _trial_bytes(plan: Plan, total: int) -> int:
     """Bytes of a budget for the trials of `auto`: a small part; none where they would be too few to try anything."""
-    if plan.rule != at.AUTO or not plan.common_key:
+    if not plan.hooks.TRIES or not plan.common_key:
         return 0
     size, rows = total // TRIAL_SHARE, total // 2 // plan.row_bytes()
     tried = replace(plan, fork_bytes=size // FORKS, idle_limit=total // STATISTICS_SHARE // plan.key_bytes())
@@ -325,7 +326,7 @@ def _in_three_digits(size: int) -> int:
 
 def _check_lifetimes(plan: Plan, query: Query) -> None:
     """LIFE compares remaining lifetimes, so all windows must end, and on one clock."""
-    if query.policy.rule not in (at.LIFE, at.LIFE_EXPECTED):
+    if not hooks(query.policy.rule).DRIFTING:
         return
     kinds = {stream.window.kind for stream in query.streams}
     if len(kinds) > 1 or not kinds <= {"time", "rows"}:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from windrow.kernels import layout as at
+from windrow.kernels import reasons
 from windrow.quality.tracker import Recall
 from windrow.spec import Query
 from windrow.state.shard import Shard
@@ -168,7 +169,7 @@ def _spread(part: Metrics) -> float:
     return part.matched / low - exact if low > 0 else exact
 
 
-_COUNTERS = (("expired", at.EXPIRED), ("shed", at.SHED), ("sampled", at.SAMPLED), ("resident_rows", at.ROWS))
+_COUNTERS = (*reasons.NAMES.items(), ("resident_rows", at.ROWS))
 
 
 def metrics_of(query: Query, shard: Shard, came: np.ndarray, false: np.ndarray, recall: Recall | None) -> Metrics:

@@ -10,7 +10,7 @@ from windrow.engine.bind import Binding
 from windrow.engine.prepare import Rows, rows_of
 from windrow.errors import SpecError
 from windrow.kernels import layout as at
-from windrow.kernels.estimate import MOST_GAIN
+from windrow.kernels.statistics.counts import MOST_GAIN
 from windrow.spec import Query
 from windrow.state.block import view
 from windrow.state.plan import Plan

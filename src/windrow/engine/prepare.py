@@ -221,7 +221,7 @@ def costs(binding: Binding, stream: int, table: pa.Table) -> np.ndarray:
 def gains(binding: Binding, stream: int, table: pa.Table) -> np.ndarray:
     """Each row's factor (or term) in the output value; or, with policy GIVEN, the number that came with it."""
     value = binding.query.value
-    if binding.plan.rule == at.GIVEN:
+    if binding.plan.hooks.GIVEN:
         column = binding.query.policy.column  # type: ignore[attr-defined]
     elif value is None:
         return np.zeros(0)

@@ -137,11 +137,12 @@ class Queue:
         found = self._pass_by(binding, rows)
         self._take(held, rows, packed)
         waiting = self._waiting(binding, held)
-        while (status := kernel.run_queue(self.engine.bound()[1].words, waiting)) != at.DONE:
+        shard = self.engine.bound()[1]
+        while (status := kernel.run_queue(shard.plan.hooks, shard.words, waiting)) != at.DONE:
             if status == kernel.ROUND:
                 found.append(self._hand(held))
             else:
-                self.engine.bound()[1].make_room(status)
+                shard.make_room(status)
         if self._blind:  # nothing depends on when memory learns of it
             found.append(self._hand(held, whole_instants=True))
         self._tidy(held)

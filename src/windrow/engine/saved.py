@@ -22,6 +22,7 @@ from windrow.engine.prepare import LARGEST_COST, PAYLOAD_CHARGE, codes_in, costs
 from windrow.errors import SnapshotError, WindrowError
 from windrow.kernels import layout as at
 from windrow.kernels.compact import read_slots
+from windrow.kernels.reasons import NAMES
 from windrow.quality.tracker import Tracker, exact_plan
 from windrow.spec import Query, query_changes
 from windrow.state import snapshot as snapshots
@@ -114,7 +115,7 @@ def _recodable(binding: Binding, stream: int) -> frozenset[str]:
     for link, d in enumerate(binding.plan.classes[stream]):
         if d >= 0 and kept.issuperset(binding.directories[d].columns[stream]):
             found.add(f"code{link}")
-    if value is not None and binding.plan.rule != at.GIVEN and dict(value.columns).get(spec.name) in kept:
+    if value is not None and not binding.plan.hooks.GIVEN and dict(value.columns).get(spec.name) in kept:
         found.add("gain")
     return frozenset(found)
 
@@ -235,8 +236,8 @@ def counts(found: Any) -> np.ndarray:
 def _check_counters(state: State) -> None:
     """Every row that arrived is somewhere, once; and a shard has taken those that are neither late nor ignored."""
     shard, (arrived, late, ignored) = state.shard, state.arrived.T
-    lines = {word: shard.stream_counter(word) for word in (at.ROWS, at.EXPIRED, at.SHED, at.RANK)}
-    taken = lines[at.ROWS] + lines[at.EXPIRED] + lines[at.SHED]
+    lines = {word: shard.stream_counter(word) for word in (at.ROWS, *NAMES.values(), at.RANK)}
+    taken = lines[at.ROWS] + lines[at.EXPIRED] + lines[at.RELEASED] + lines[at.SHED]
     if not np.array_equal(arrived, late + ignored + taken) or taken.sum() != shard.words[at.SEQ]:
         raise ValueError("its counters do not add up")
     if (lines[at.RANK] < taken).any() or (lines[at.RANK] > arrived - late).any():  # ignored rows may have had a time

@@ -18,6 +18,7 @@ from windrow.kernels.layout import (
     PEAK_BYTES,
     PEAK_ROWS,
     RANK,
+    RELEASED,
     ROW,
     SEED,
     SEQ,
@@ -49,7 +50,7 @@ def chosen_rows(block: Any, share: float) -> int:
 
 
 @entry
-def begin_beside(old: Any, new: Any, share: float) -> None:
+def begin_beside(h: Any, old: Any, new: Any, share: float) -> None:
     """Admit the residents of one block that belong to a sample to an empty block of the same join without a cap, which
     has room for them; none of them has been lost. Counters go on; who is not chosen counts as expired, as in `thin`."""
     a, b = memory_of(old), memory_of(new)
@@ -58,14 +59,14 @@ def begin_beside(old: Any, new: Any, share: float) -> None:
     b.x[VALUE] = a.x[VALUE]
     for stream in range(a.streams):
         mine, theirs = stream_at(b, stream), stream_at(a, stream)
-        for word in (EXPIRED, LAST_TIME, RANK):
+        for word in (EXPIRED, RELEASED, LAST_TIME, RANK):
             b.w[mine + word] = a.w[theirs + word]
         slot = a.w[theirs + OLDEST]
         while slot >= 0:
             if chosen(a, slot, share):
-                there = move_one(a, b, slot, stream, 0)
+                there = move_one(h, a, b, slot, stream, 0, False)
                 b.w[slot_at(b, there) + ROW] = HIGH
             else:
                 b.w[mine + EXPIRED] += 1
             slot = a.w[slot_at(a, slot) + NEWER]
-    shed(b)  # without a cap it only notes the peaks
+    shed(h, b)  # without a cap it only notes the peaks

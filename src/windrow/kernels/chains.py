@@ -15,6 +15,7 @@ from typing import Any
 from windrow.kernels.hashing import in_sample, row_word
 from windrow.kernels.jit import inline, inner
 from windrow.kernels.layout import (
+    ARRIVED,
     CLOCK,
     COST,
     COUNT,
@@ -38,6 +39,7 @@ from windrow.kernels.layout import (
     OLDER,
     OLDEST,
     PER_STREAM,
+    POOL,
     ROW,
     SEED,
     SEQ,
@@ -64,9 +66,29 @@ def link_at(m: Memory, slot: int, link: int) -> int:
 
 
 @inline
+def stream_of(m: Memory, slot: int) -> int:
+    """The stream of a slot."""
+    return m.w[slot_at(m, slot) + COST] & STREAM_MASK
+
+
+@inline
 def stream_at(m: Memory, stream: int) -> int:
     """Where a stream's line begins."""
     return m.streams_at + stream * STREAM_SIZE
+
+
+@inline
+def oldest(m: Memory, pool: int) -> int:
+    """The resident of a pool with the least (time, sequence number)."""
+    best, best_time, best_seq = -1, 0, 0
+    for stream in range(m.streams):
+        slot = m.w[stream_at(m, stream) + OLDEST]
+        if m.w[stream_at(m, stream) + POOL] != pool or slot < 0:
+            continue
+        time, seq = m.w[slot_at(m, slot) + TIME], m.w[slot_at(m, slot) + ARRIVED]
+        if best < 0 or time < best_time or (time == best_time and seq < best_seq):
+            best, best_time, best_seq = slot, time, seq
+    return best
 
 
 @inline

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from windrow.kernels import directory, tournament
-from windrow.kernels.chains import key_of, link_at, slot_at, stream_at
+from windrow.kernels.chains import key_of, link_at, slot_at, stream_at, stream_of
 from windrow.kernels.directory import key_at
-from windrow.kernels.estimate import start_key
 from windrow.kernels.jit import entry, inline
+from windrow.kernels.keys import is_idle, unused
 from windrow.kernels.layout import (
     ARRIVED,
     B_COUNT,
@@ -25,7 +25,6 @@ from windrow.kernels.layout import (
     COUNT,
     DENSE_AT,
     DIR_SIZE,
-    ENDS,
     FILLED,
     HEAD,
     HINT,
@@ -48,20 +47,19 @@ from windrow.kernels.layout import (
     POOL_SIZE,
     ROW,
     ROWS,
-    SCORE_OFF,
     SLOT_CAP,
     STAT_ORACLE,
     STREAM_BITS,
     TAIL,
     TIME,
     TOP,
-    TURN,
     USED_ROWS,
 )
 from windrow.kernels.memory import Memory, memory_of
 from windrow.kernels.ordered import block_at, used_at
-from windrow.kernels.retain import charge, is_idle, unused
-from windrow.kernels.score import clock, group_leaf, group_score, leader, set_leaf, stream_of
+from windrow.kernels.policies.ranked import group_leaf
+from windrow.kernels.retain import charge
+from windrow.kernels.statistics.counts import start_key
 
 TOGETHER = 256  # rows whose keys are looked up before the first of them is linked
 
@@ -241,7 +239,7 @@ def known_key(m: Memory, d: int, code: int) -> int:
             return NONE
         key = directory.add(m, d, code)
         if m.statistic == STAT_ORACLE:
-            start_key(m, d, key, code)
+            start_key(m.w, d, key, code)
     return key
 
 
@@ -380,50 +378,13 @@ def load_index(block: Any, ix: int, numbers: Any, slots: Any) -> None:
         m.w[at + B_COUNT] = here + 1
 
 
-@inline
-def restore_leaf(m: Memory, at: int, slot: int, score: float, ends: Any, turn: Any, k: int) -> None:
-    """Write a leaf; where its line was kept, as it was."""
-    set_leaf(m, at, slot, score)
-    if ends.shape[0] > 0:
-        m.x[at + ENDS] = ends[k]
-    if turn.shape[0] > 0:
-        m.x[at + TURN] = turn[k]
-
-
 @entry
-def write_row_leaves(block: Any, ends: Any, turn: Any) -> None:
-    """Write the leaf of every resident from its score; ends and turn hold a word for each slot, or nothing."""
-    m = memory_of(block)
-    for slot in range(m.w[TOP]):
-        pool = m.w[stream_at(m, stream_of(m, slot)) + POOL]
-        score = m.x[slot_at(m, slot) + m.w[SCORE_OFF]]
-        restore_leaf(m, tournament.leaf_at(m, pool, slot), slot, score, ends, turn, slot)
+def finish(h: Any, block: Any, ends: Any, turn: Any) -> int:
+    """Let the policy build what it keeps, from residents and keys; `ends` and `turn` are what was kept of leaves.
 
-
-@entry
-def write_key_leaves(block: Any, ends: Any, turn: Any) -> int:
-    """Write the leaves of keys, one key's streams after another; how many, or NONE when kept lines are missing."""
-    m = memory_of(block)
-    n, kept = 0, max(ends.shape[0], turn.shape[0])
-    for key in range(m.w[m.dirs_at + KEY_TOP]):
-        for stream in range(m.streams):
-            head = leader(m, key_at(m, 0, key), stream)
-            if head < 0:
-                continue
-            if kept > 0 and n >= kept:
-                return NONE
-            at = tournament.leaf_at(m, m.w[stream_at(m, stream) + POOL], group_leaf(m, key, stream))
-            restore_leaf(m, at, head, group_score(m, key, stream), ends, turn, n)
-            n += 1
-    return n
-
-
-@entry
-def decide(block: Any) -> None:
-    """Decide every node of the tournaments."""
-    m = memory_of(block)
-    for pool in range(m.pools):
-        tournament.rebuild(m.w, pool, clock(m), m.leaves)
+    How many lines of them belong to leaves, or NONE when some are missing.
+    """
+    return h.restored(h, memory_of(block), ends, turn)
 
 
 # ---------------------------------------------------------------------------------------------- codes

@@ -1,10 +1,10 @@
 """The three ways in which kernels are compiled.
 
-    entry    called from Python: the drivers and what a shard's owner asks for
-    inner    called from other kernels only, so no wrapper for Python is made (they are half of the time to compile)
-    inline   inner, and forced into its caller: small, or worth constant shapes (see memory.py)
+    entry    called from Python: optimised with all that it calls, and kept on disk (see linking.py and kept.py)
+    inner    called from other kernels only, and a function of its own
+    inline   called from other kernels only, and forced into each: small, or called in one place of a loop over rows
 
-All are kept on disk (see compiled.py and kept.py). Division follows numpy: no check, no exception.
+Division follows numpy: no check, no exception.
 """
 
 from collections.abc import Callable
@@ -15,6 +15,7 @@ from numba.types import unliteral  # type: ignore[attr-defined]  # its names are
 
 from windrow.kernels.compiled import numba_config
 from windrow.kernels.kept import Kept
+from windrow.kernels.linking import ApartCompiler, PartCompiler, WholeCompiler
 
 
 def _for_all_numbers(kernel: Any) -> Any:
@@ -25,21 +26,22 @@ def _for_all_numbers(kernel: Any) -> Any:
     return kernel
 
 
-def _kept(inner: bool, **options: Any) -> Callable[[Any], Any]:
-    """A decorator for kernels that are compiled with some options and kept in our folder."""
-    if inner:
-        options |= {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+def _decorator(**options: Any) -> Callable[[Any], Any]:
     compiled = njit(error_model="numpy", nogil=True, **options)
-
-    def decorate(function: Any) -> Any:
-        dispatcher = compiled(function)
-        if not numba_config.DISABLE_JIT:
-            dispatcher._cache = Kept(function, inner)  # what `cache=True` does, but with numba's own
-        return _for_all_numbers(dispatcher)
-
-    return decorate
+    return lambda function: _for_all_numbers(compiled(function))
 
 
-entry = _kept(inner=False)
-inner = _kept(inner=True)
-inline = _kept(inner=True, forceinline=True)
+_whole = _decorator(pipeline_class=WholeCompiler)
+
+
+def entry(function: Any) -> Any:
+    """A kernel that Python calls."""
+    kernel = _whole(function)
+    if not numba_config.DISABLE_JIT:
+        kernel._cache = Kept(function)  # what `cache=True` does, but with numba's own
+    return kernel
+
+
+_UNWRAPPED = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+inner = _decorator(**_UNWRAPPED, pipeline_class=ApartCompiler)
+inline = _decorator(**_UNWRAPPED, pipeline_class=PartCompiler)

@@ -5,9 +5,8 @@ that compile different signatures at once may give them the same file, and the c
 other. Here the name of a file follows from the signature, and the file says of which one it is: what cannot be read,
 or is another's, is compiled again.
 
-    folder /          functions that are called from Python: each holds all that it calls, and this is what runs
-    folder / inner    functions that other kernels call: only of use to what is compiled later
-    bundles           more files of the first kind, that were compiled elsewhere: see `take_from`
+Only functions that Python calls are kept: each holds all that it calls (see linking.py). Bundles are more such files
+that were compiled elsewhere: see `take_from`.
 """
 
 import hashlib
@@ -70,11 +69,10 @@ def bundle(path: Path, functions: list[Path]) -> None:
 class Files:
     """The files of one function."""
 
-    def __init__(self, stem: str, inner: bool) -> None:
+    def __init__(self, stem: str) -> None:
         self._stem = stem
-        part = "inner" if inner else ""
-        self._folder = None if FOLDER is None else FOLDER / part
-        self._read = [folder / part for folder in (FOLDER, *READ_ONLY) if folder is not None]
+        self._folder = FOLDER
+        self._read = [folder for folder in (FOLDER, *READ_ONLY) if folder is not None]
 
     def name(self, key: Any) -> str:
         """The name of the file of a key, which is a signature and what else tells functions apart."""
@@ -182,10 +180,10 @@ _turns = _Turns()
 class Kept(_Cache):
     """numba's cache of a function, over our files."""
 
-    def __init__(self, function: Any, inner: bool) -> None:
+    def __init__(self, function: Any) -> None:
         package = __name__.rpartition(".")[0]
         stem = f"{function.__module__}.{function.__qualname__}".removeprefix(f"{package}.")
-        self._files = Files(re.sub("[<>]", "", stem), inner)
+        self._files = Files(re.sub("[<>]", "", stem))
         self._function = function
         self._turns: list[str] = []  # of what is being compiled here, the innermost last
 

@@ -22,10 +22,6 @@ tournament (or the dense list of RAND) and in every ordered index of its stream.
 
 from itertools import count
 
-from windrow.kernels.rules import AGE, AUTO, FIFO, GIVEN, GREEDY_DUAL, LIFE, LIFE_EXPECTED, PROB, RAND
-
-__all__ = ["AGE", "AUTO", "FIFO", "GIVEN", "GREEDY_DUAL", "LIFE", "LIFE_EXPECTED", "PROB", "RAND"]
-
 NONE = -1
 LOW = -(2**63)  # no time: every other int64 can be one (see apart.py); numpy and pandas call it NaT
 LATEST = 2**63 - 1
@@ -38,11 +34,11 @@ _next = count()
 SEQ, MATCHED, RANDOM, CLOCK, WATERMARK, CURSOR, ARRIVALS = (next(_next) for _ in range(7))
 PEAK_ROWS, PEAK_BYTES, FREE, FREE_COUNT, TOP, ROUTED, GONE, GONE_COUNT = (next(_next) for _ in range(8))
 WEIGHT, VALUE = (next(_next) for _ in range(2))  # floats
-MARKED, TRIAL, TRIAL_LEFT, TRIAL_START, TRIAL_SPAN, INITIAL = (next(_next) for _ in range(6))  # credits, see credit.py
+MARKED, TRIAL, TRIAL_LEFT, TRIAL_START, TRIAL_SPAN, INITIAL = (next(_next) for _ in range(6))  # of credits
 CHOICE, HALF_LIFE = (next(_next) for _ in range(2))  # of the rule AUTO, see state/chooser.py
 MIX, MIX_UNTIL = (next(_next) for _ in range(2))  # floats
 # switches
-RULE, BY_ROW, STATISTIC, KEEP_IDLE, EMIT, FAIL_WHEN_FULL, HAS_VALUE, VALUE_SUM = (next(_next) for _ in range(8))
+BY_ROW, STATISTIC, KEEP_IDLE, EMIT, FAIL_WHEN_FULL, HAS_VALUE, VALUE_SUM = (next(_next) for _ in range(7))
 SEED, KEY_BYTES, IDLE_LIMIT, DRIFTING, KEEP_GONE, LEARNED_AHEAD, PENDING = (next(_next) for _ in range(7))
 GROUP, NEED = (next(_next) for _ in range(2))  # rows of one instant that arrive together, and places that were lacking
 OWN_CLOCK = next(_next)  # whether the times of rows move the watermark, or only who raises it, and full memory
@@ -65,9 +61,9 @@ HEAD_SIZE = next(_next)
 
 # a stream's line: counters, then its window and pool
 (
-    EXPIRED, SHED, SAMPLED, ROWS, BYTES, OLDEST, NEWEST, HINT, LAST_TIME, RANK, SEEN, SEEN_FIRST, SEEN_LAST,
+    EXPIRED, RELEASED, SHED, SAMPLED, ROWS, BYTES, OLDEST, NEWEST, HINT, LAST_TIME, RANK, SEEN, SEEN_FIRST, SEEN_LAST,
     REACH, SINCE, NEAR, LAST_ROWS, LATENESS, PATIENCE, POOL, OFFSET, STREAM_SIZE,
-) = range(22)  # fmt: skip
+) = range(23)  # fmt: skip
 # a pool's line
 USED_ROWS, USED_BYTES, CAP_ROWS, CAP_BYTES, WIDTH, ROOT, SPAN, POOL_SIZE = range(8)
 # a directory's line
@@ -79,7 +75,7 @@ STREAM_BITS = 8  # the low bits of COST name the stream
 STREAM_MASK = (1 << STREAM_BITS) - 1
 # a key's record: the code, four words per stream, then (with output values) one worth per stream; with credits by key
 # FREQ counts what residents have gained, and behind come per stream the count that is filed, and the heap's root + 1
-# with AUTO the counts are twice there, of all arrivals and of recent ones (see estimate.py)
+# with AUTO the counts are twice there, of all arrivals and of recent ones (see policies/auto.py)
 CODE = 0
 HEAD, TAIL, COUNT, FREQ, PER_STREAM = 1, 2, 3, 4, 4
 # a node's record in a tournament: the leaf that wins below it and what it wins with; drifting trees have all six words

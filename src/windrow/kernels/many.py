@@ -16,22 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from windrow.kernels.age import observe, observes
 from windrow.kernels.apart import after, apart, before, length
-from windrow.kernels.arrive import (
-    count_row,
-    enter,
-    fill,
-    group_end,
-    learn,
-    leave,
-    pair_fits,
-    row_words,
-    settle_slot,
-)
-from windrow.kernels.chains import key_of, link_at, slot_at, stream_at
-from windrow.kernels.credit import mark, marks, pay_marked
+from windrow.kernels.chains import key_of, link_at, slot_at, stream_at, stream_of
 from windrow.kernels.directory import key_at
+from windrow.kernels.group import begin, count_row, end, group_end
 from windrow.kernels.jit import entry, inline, inner
 from windrow.kernels.joins import joins, matches_in
 from windrow.kernels.layout import (
@@ -45,15 +33,12 @@ from windrow.kernels.layout import (
     DONE,
     EMIT,
     GAIN_OFF,
-    GREEDY_DUAL,
     HASH,
     INDEX_STRIDE,
     LATEST,
     LEARNED_AHEAD,
     LINK_OLDER,
     LOW,
-    MARKED,
-    MATCHED,
     NEWEST,
     NONE,
     OLDER,
@@ -94,10 +79,9 @@ from windrow.kernels.layout import (
 )
 from windrow.kernels.memory import Memory, bare_floats, bare_ints, memory_of
 from windrow.kernels.ordered import block_at, ordered_bits, seek, used_at
-from windrow.kernels.pair import pay, widen
-from windrow.kernels.sample import sampling, tally
-from windrow.kernels.score import stream_of
-from windrow.kernels.tuner import next_trial, tunes
+from windrow.kernels.pair import widen
+from windrow.kernels.settle import fill, row_words, settle_slot
+from windrow.kernels.windows import pair_fits
 
 # per depth: the candidate to come (slot, or place in the order of blocks), place in the block, upper end of the range
 NEXT, IN_BLOCK, UPPER, CURSOR_SIZE = range(4)
@@ -318,25 +302,24 @@ def add_value(words: Any, bound: Any) -> None:
 
 
 @inner
-def note(words: Any, me: int, bound: Any, observing: bool) -> None:
-    """Note for credits or ages that the residents of a match have matched."""
+def note(h: Any, words: Any, me: int, bound: Any) -> None:
+    """Let the policy see the residents of a match."""
     m = memory_of(words)
     for stream in range(m.streams):
         if stream != me and bound[stream] >= 0:
-            if observing:
-                observe(m.w, bound[stream])
-            else:
-                mark(m, bound[stream])
+            h.matched(h, m, bound[stream])
 
 
 @inner
-def probe_many(words: Any, slot: int, route: int, bound: Any, cur: Any, out: Any, sent: int) -> tuple[Any, int, int]:
+def probe_many(
+    h: Any, words: Any, slot: int, route: int, bound: Any, cur: Any, out: Any, sent: int
+) -> tuple[Any, int, int]:
     """All matches of one arriving row on a route: the matches, how many are in `out`, and how many were found."""
     m = memory_of(words)
     me = stream_of(m, slot)
     bound[me] = slot
     found, depth, last = 0, 0, last_depth(m, route)
-    marking, observing, several, join = marks(m), observes(m), m.several != 0, 0
+    watching, several, join = h.watches(h, m), m.several != 0, 0
     if several:
         join = route // m.streams
     open_depth(m.w, route, 0, bound, cur)
@@ -355,12 +338,10 @@ def probe_many(words: Any, slot: int, route: int, bound: Any, cur: Any, out: Any
             open_depth(m.w, route, depth, bound, cur)
             continue
         found += 1
-        if sampling(m):
-            tally(m, there)
         if m.valued:
             add_value(m.w, bound)
-        if marking or observing:
-            note(m.w, me, bound, observing)
+        if watching:
+            note(h, m.w, me, bound)
         if m.w[EMIT]:
             if sent == out.shape[1]:
                 out = widen(out, sent + 1)
@@ -373,7 +354,7 @@ def probe_many(words: Any, slot: int, route: int, bound: Any, cur: Any, out: Any
 
 
 @inner
-def probe_joins(words: Any, slot: int, bound: Any, cur: Any, out: Any, sent: int) -> tuple[Any, int, int]:
+def probe_joins(h: Any, words: Any, slot: int, bound: Any, cur: Any, out: Any, sent: int) -> tuple[Any, int, int]:
     """All matches of one arriving row in all of several joins; whoever it matches is paid by every join."""
     m = memory_of(words)
     me, total = stream_of(m, slot), 0
@@ -383,16 +364,15 @@ def probe_joins(words: Any, slot: int, bound: Any, cur: Any, out: Any, sent: int
             continue
         for stream in range(m.streams):
             bound[stream] = NONE
-        out, sent, found = probe_many(m.w, slot, route, bound, cur, out, sent)
+        out, sent, found = probe_many(h, m.w, slot, route, bound, cur, out, sent)
         m.w[m.w[TALLY_AT] + (route * m.streams + me) * 2 + 1] += found
-        if m.w[MARKED] >= 0:
-            pay_marked(m.w)
+        h.joined(h, m)
         total += found
     return out, sent, total
 
 
 @entry
-def drive_many(block: Any, batch: Any, out: Any) -> tuple[int, Any, int]:
+def drive_many(h: Any, block: Any, batch: Any, out: Any) -> tuple[int, Any, int]:
     """Take the batch from the cursor on; what stopped it, the matches as payload rows, and how many."""
     m, r, rx = memory_of(block), bare_ints(batch), bare_floats(batch)
     bound = np.empty(m.streams, np.int64)
@@ -401,34 +381,28 @@ def drive_many(block: Any, batch: Any, out: Any) -> tuple[int, Any, int]:
     words = row_words(m)
     rows = batch.shape[0] // words
     while i < rows:
-        end = group_end(m, r, i, rows)
-        status = enter(m, r, i, end)
+        stop = group_end(m, r, i, rows)
+        status = begin(h, m, r, i, stop)
         if status != DONE:
             break
-        for k in range(i, end):
+        for k in range(i, stop):
             at = k * words
-            count_row(m, r[at + R_STREAM])
+            count_row(h, m, r[at + R_STREAM])
             if r[at + R_LIVE] == 0:
                 r[at + R_SLOT] = NONE
                 continue
-            slot = fill(m, r, rx, at)
+            slot = fill(h, m, r, rx, at)
             if m.several:
-                out, sent, found = probe_joins(m.w, slot, bound, cur, out, sent)
+                out, sent, found = probe_joins(h, m.w, slot, bound, cur, out, sent)
             else:
-                out, sent, found = probe_many(m.w, slot, stream_of(m, slot), bound, cur, out, sent)
-            if not sampling(m):
-                m.w[MATCHED] += found
-            if m.w[MARKED] >= 0:
-                pay_marked(m.w)
-            elif m.rule == GREEDY_DUAL and not m.by_row and found > 0:
-                pay(m, r, at, key_of(m, slot, 0), found)
-            if tunes(m):
-                next_trial(m.w)
+                out, sent, found = probe_many(h, m.w, slot, stream_of(m, slot), bound, cur, out, sent)
+            h.found_all(h, m, found)
+            h.rewarded(h, m, r, at, NONE, found)
             if m.w[LEARNED_AHEAD] == 0:
-                learn(m, r, rx, at, slot)
-            settle_slot(m, r, at, slot)
-        status = leave(m, r, i, end)
-        i = end
+                h.learn_row(h, m, r, rx, at, slot)
+            settle_slot(h, m, r, rx, at, slot)
+        status = end(h, m, r, i, stop)
+        i = stop
         m.w[CURSOR] = i
         if status != DONE:
             break

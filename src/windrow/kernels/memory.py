@@ -32,7 +32,6 @@ class Memory(NamedTuple):
     hists: int
     several: int  # whether there are several joins
     pools: int
-    rule: int
     by_row: int
     valued: int
     drifting: int
@@ -128,7 +127,6 @@ def shaped(
         hists,
         several,
         w[at.POOLS],
-        w[at.RULE],
         w[at.BY_ROW],
         w[at.HAS_VALUE],
         w[at.DRIFTING],

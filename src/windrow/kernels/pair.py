@@ -8,41 +8,22 @@ from typing import Any
 
 import numpy as np
 
-from windrow.kernels.age import observe, observes
-from windrow.kernels.arrive import (
-    count_row,
-    enter,
-    group_end,
-    learn_end,
-    learn_link,
-    leave,
-    met_later,
-    pair_fits,
-    row_words,
-    settle_row,
-)
 from windrow.kernels.chains import link_at, slot_at, stream_at
-from windrow.kernels.credit import mark, marks, pay_key, pay_marked, pay_one
-from windrow.kernels.directory import find, key_at
-from windrow.kernels.estimate import learns
+from windrow.kernels.directory import key_at
+from windrow.kernels.group import begin, count_row, end, group_end, met_later
 from windrow.kernels.jit import entry, inline, inner
 from windrow.kernels.layout import (
     CACHED,
     CLOCK,
     COUNT,
-    CREDIT_GAIN,
     CURSOR,
     DONE,
     EMIT,
     ENDLESS,
     GAIN_OFF,
-    GAIN_ONE,
-    GREEDY_DUAL,
     LEARNED_AHEAD,
     LINK_OLDER,
     LOW,
-    MARKED,
-    MATCHED,
     NEAR,
     NONE,
     OUT_PAUSE,
@@ -68,11 +49,9 @@ from windrow.kernels.layout import (
     WATERMARK,
 )
 from windrow.kernels.memory import Memory, bare_floats, bare_ints, memory_of, memory_of_pair
-from windrow.kernels.retain import meet_key
-from windrow.kernels.sample import sampling, tally
-from windrow.kernels.score import ranked
-from windrow.kernels.tuner import next_trial, tunes
+from windrow.kernels.settle import row_words, settle_row
 from windrow.kernels.warm import WARM_ROWS, warm
+from windrow.kernels.windows import pair_fits
 
 
 @inner
@@ -97,7 +76,7 @@ def all_fit(m: Memory, tick: int) -> bool:
 
 
 @inner
-def walk(words: Any, r: Any, rx: Any, at: int, key: int, out: Any, width: int, sent: int) -> int:
+def walk(h: Any, words: Any, r: Any, rx: Any, at: int, key: int, out: Any, width: int, sent: int) -> int:
     """Visit the partners of the row at a place that lie in the window; how many.
 
     Emits behind what was sent, if emitting: the streams' lines of `out` lie a width apart.
@@ -105,7 +84,7 @@ def walk(words: Any, r: Any, rx: Any, at: int, key: int, out: Any, width: int, s
     m = memory_of(words)
     stream, time, row = r[at + R_STREAM], r[at + R_TIME], r[at + R_ROW]
     other = 1 - stream
-    emits, marking, observing, found = m.w[EMIT] != 0, marks(m), observes(m), 0
+    emits, watching, found = m.w[EMIT] != 0, h.watches(h, m), 0
     partner = m.w[key_at(m, 0, key) + PER_STREAM * other + TAIL]
     while partner >= 0:
         there = slot_at(m, partner)
@@ -119,71 +98,38 @@ def walk(words: Any, r: Any, rx: Any, at: int, key: int, out: Any, width: int, s
             if m.valued:
                 a, b = rx[at + R_GAIN], m.x[there + m.w[GAIN_OFF]]
                 m.x[VALUE] += a + b if m.w[VALUE_SUM] else a * b
-            if sampling(m):
-                tally(m, partner)
-            if marking:
-                mark(m, partner)
-            if observing:
-                observe(m.w, partner)
+            if watching:
+                h.matched(h, m, partner)
             found += 1
         partner = m.w[link_at(m, partner, 0) + LINK_OLDER]
     return found
 
 
 @inline
-def pay(m: Memory, r: Any, at: int, key: int, found: int) -> None:
-    """Give credit to the residents of the other stream that the row at a place has matched."""
-    other = 1 - r[at + R_STREAM]
-    if m.by_row:
-        if m.w[MARKED] >= 0:
-            pay_marked(m.w)
-    elif m.w[CREDIT_GAIN] == GAIN_ONE:
-        if found == m.w[key_at(m, 0, key) + PER_STREAM * other + COUNT]:
-            pay_key(m, key, other)
-        else:
-            pay_some(m.w, r[at + R_STREAM], r[at + R_TIME], key)
-
-
-@inner
-def pay_some(words: Any, stream: int, time: int, key: int) -> None:
-    """Give credit to those partners of a key that lie in the window of a row of a stream and time."""
-    m = memory_of(words)
-    other = 1 - stream
-    partner = m.w[key_at(m, 0, key) + PER_STREAM * other + TAIL]
-    while partner >= 0:
-        if pair_fits(m, stream, time, other, m.w[slot_at(m, partner) + TIME]) > 0:
-            pay_one(m.w, partner)
-        partner = m.w[link_at(m, partner, 0) + LINK_OLDER]
-
-
-@inline
-def probe_pair(m: Memory, r: Any, rx: Any, at: int, trusted: bool, alone: bool, out: Any, width: int, sent: int) -> int:
-    """Take one arriving row: count or emit its matches, learn from it, admit it; how many matches it has.
+def probe_pair(
+    h: Any, m: Memory, r: Any, rx: Any, at: int, trusted: bool, alone: bool, out: Any, width: int, sent: int
+) -> int:
+    """Take one arriving row: count or emit its matches, learn from it, settle it; how many matches it has.
 
     It gets a slot only when it is admitted: most rows are not, where memory is small.
     """
     m.w[SEQ] += 1
-    code, found = r[at + R_CODES], 0
-    key = meet_key(m, 0, code) if ranked(m) or learns(m) else find(m, 0, code)
+    found = 0
+    key = h.met(h, m, r[at + R_CODES])
     if key >= 0:
         found = m.w[key_at(m, 0, key) + PER_STREAM * (1 - r[at + R_STREAM]) + COUNT]
-    if found > 0 and not (trusted and not observes(m)):
-        found = walk(m.w, r, rx, at, key, out, width, sent)
-    if m.rule == GREEDY_DUAL and found > 0:
-        pay(m, r, at, key, found)
-    if tunes(m):
-        next_trial(m.w)
-    if not sampling(m):
-        m.w[MATCHED] += found
-    if m.w[LEARNED_AHEAD] == 0 and learns(m):
-        learn_link(m, r, rx, at, 0, 0, key)
-        learn_end(m)
-    settle_row(m, r, rx, at, key, alone)
+    if found > 0 and not (trusted and not h.watches(h, m)):
+        found = walk(h, m.w, r, rx, at, key, out, width, sent)
+    h.rewarded(h, m, r, at, key, found)
+    h.found_all(h, m, found)
+    if m.w[LEARNED_AHEAD] == 0:
+        h.learn_pair(h, m, r, rx, at, key)
+    settle_row(h, m, r, rx, at, key, alone)
     return found
 
 
 @entry
-def drive_pair(block: Any, batch: Any, out: Any) -> tuple[int, Any, int]:
+def drive_pair(h: Any, block: Any, batch: Any, out: Any) -> tuple[int, Any, int]:
     """Take the batch from the cursor on; what stopped it, the matches as payload rows, and how many."""
     m, r, rx = memory_of_pair(block), bare_ints(batch), bare_floats(batch)
     sent, status, i = 0, DONE, m.w[CURSOR]
@@ -193,18 +139,17 @@ def drive_pair(block: Any, batch: Any, out: Any) -> tuple[int, Any, int]:
     emits = m.w[EMIT] != 0
     warmed = i
     while i < rows:
-        end = group_end(m, r, i, rows)
-        if end > warmed and m.table_size > CACHED:
-            warmed = min(max(end, i + WARM_ROWS), rows)
-            warm(m, r, i, warmed)
-        status = enter(m, r, i, end)
+        after = group_end(m, r, i, rows)
+        if after > warmed and m.table_size > CACHED:
+            warmed = min(max(after, i + WARM_ROWS), rows)
+            warm(h, m, r, i, warmed)
+        status = begin(h, m, r, i, after)
         if status != DONE:
             break
-        trusted = not emits and not m.valued and not marks(m) and not sampling(m)
-        trusted = trusted and all_fit(m, r[i * words + R_TICK])
-        for k in range(i, end):
+        trusted = not emits and not m.valued and all_fit(m, r[i * words + R_TICK])
+        for k in range(i, after):
             at = k * words
-            count_row(m, r[at + R_STREAM])
+            count_row(h, m, r[at + R_STREAM])
             if r[at + R_LIVE] == 0:
                 r[at + R_SLOT] = NONE
                 continue
@@ -213,11 +158,11 @@ def drive_pair(block: Any, batch: Any, out: Any) -> tuple[int, Any, int]:
                 if sent + most > width:
                     out = widen(out, sent + most)
                     lines, width = bare_ints(out), out.shape[1]
-            found = probe_pair(m, r, rx, at, trusted, not met_later(m, r, k, end), lines, width, sent)
+            found = probe_pair(h, m, r, rx, at, trusted, not met_later(m, r, k, after), lines, width, sent)
             if emits:
                 sent += found
-        status = leave(m, r, i, end)
-        i = end
+        status = end(h, m, r, i, after)
+        i = after
         m.w[CURSOR] = i
         if status != DONE:
             break

@@ -19,13 +19,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from windrow.kernels.apart import apart
-from windrow.kernels.arrive import fill, learn, room, row_words
 from windrow.kernels.directory import find, key_at
-from windrow.kernels.estimate import freq_at, learns
+from windrow.kernels.group import room
 from windrow.kernels.hashing import random64
 from windrow.kernels.jit import entry, inline, inner
 from windrow.kernels.layout import (
-    AUTO,
     COUNT,
     DONE,
     NONE,
@@ -36,10 +34,11 @@ from windrow.kernels.layout import (
     R_STREAM,
     R_TICK,
     SEQ,
-    WEIGHT,
 )
 from windrow.kernels.memory import Memory, bare_floats, memory_of
-from windrow.kernels.retain import let_go
+from windrow.kernels.retain import forget
+from windrow.kernels.settle import fill, row_words
+from windrow.kernels.statistics.counts import freq_at
 
 # what becomes of a row
 COMING, WAITING, SERVED, SHED_HERE = range(4)
@@ -112,7 +111,7 @@ def whole(m: Memory, w: Waiting) -> bool:
 
 
 @inner
-def worth(words: Any, w: Waiting, k: int) -> float:
+def worth(h: Any, words: Any, w: Waiting, k: int) -> float:
     """What a waiting row promises: matches with residents and, integrated, with waiting rows, then later partners.
 
     A row that can never match is worth less than one that merely has no partner yet.
@@ -136,12 +135,12 @@ def worth(words: Any, w: Waiting, k: int) -> float:
             if w.q[FORM] == INTEGRATED:
                 partners += w.counts[w.ids[k, link], other]
                 if key >= 0 and m.statistic != 0:
-                    later += m.x[freq_at(key_at(m, d, key), other)] / (1.0 if m.rule == AUTO else m.x[WEIGHT])
+                    later += m.x[freq_at(key_at(m, d, key), other)] / h.count_weight(h, m)
     return partners + later / (1.0 + later)  # below one: among rows with as many partners, the statistics decide
 
 
 @inner
-def cut(words: Any, w: Waiting, keep: int) -> None:
+def cut(h: Any, words: Any, w: Waiting, keep: int) -> None:
     """Shed the waiting rows of least worth, the older of equals first, until `keep` are left."""
     m = memory_of(words)
     size = row_words(m)
@@ -156,7 +155,7 @@ def cut(words: Any, w: Waiting, keep: int) -> None:
         elif w.q[FORM] == AT_RANDOM:
             score[j] = float(random64(w.q[Q_SEED], w.r[k * size + R_SLOT]) >> np.uint64(11))
         else:
-            score[j] = worth(m.w, w, k)
+            score[j] = worth(h, m.w, w, k)
     order = np.argsort(score, kind="mergesort")
     for j in order[: n - keep]:
         k = w.line[first + j]
@@ -189,7 +188,7 @@ def instant_end(m: Memory, w: Waiting, rows: int) -> int:
 
 
 @inline
-def learn_ahead(m: Memory, w: Waiting, rx: Any, start: int, end: int) -> int:
+def learn_ahead(h: Any, m: Memory, w: Waiting, rx: Any, start: int, end: int) -> int:
     """Let the statistics see rows at the door instead of when they are served: DONE, or what has to grow first."""
     words = row_words(m)
     w.q[LEARNED] = max(w.q[LEARNED], start)
@@ -199,9 +198,9 @@ def learn_ahead(m: Memory, w: Waiting, rx: Any, start: int, end: int) -> int:
             return need
         at = w.q[LEARNED] * words
         if w.r[at + R_LIVE] != 0:
-            slot = fill(m, w.r, rx, at)
-            learn(m, w.r, rx, at, slot)
-            let_go(m.w, slot, NONE)
+            slot = fill(h, m, w.r, rx, at)
+            h.learn_row(h, m, w.r, rx, at, slot)
+            forget(m.w, slot, NONE)
             m.w[SEQ] -= 1  # it has only been looked at
         w.q[LEARNED] += 1
     return DONE
@@ -217,7 +216,7 @@ def pass_time(m: Memory, w: Waiting, tick: int) -> None:
 
 
 @entry
-def run_queue(block: Any, w: Waiting) -> int:
+def run_queue(h: Any, block: Any, w: Waiting) -> int:
     """Take the coming rows: DONE, ROUND when the engine should take what was served, or what has to grow first."""
     m, rx = memory_of(block), bare_floats(w.r)
     words = row_words(m)
@@ -227,18 +226,18 @@ def run_queue(block: Any, w: Waiting) -> int:
         if w.q[UNHANDED] >= w.q[REFRESH] and whole(m, w):
             return ROUND
         end = instant_end(m, w, rows)
-        if w.q[FORM] == INTEGRATED and learns(m):
-            need = learn_ahead(m, w, rx, w.q[NEXT], end)
+        if w.q[FORM] == INTEGRATED and h.learns(h, m):
+            need = learn_ahead(h, m, w, rx, w.q[NEXT], end)
             if need != DONE:
                 return need
         for k in range(w.q[NEXT], end):
             enqueue(m, w, k)
             if w.q[BACK] - w.q[FRONT] > w.q[CAPACITY]:
-                cut(m.w, w, kept(w.q[CAPACITY]))
+                cut(h, m.w, w, kept(w.q[CAPACITY]))
         w.q[NEXT] = end
         w.q[PEAK] = max(w.q[PEAK], w.q[BACK] - w.q[FRONT])
         if w.q[BACK] - w.q[FRONT] > w.q[THRESHOLD]:
-            cut(m.w, w, kept(w.q[THRESHOLD]))
+            cut(h, m.w, w, kept(w.q[THRESHOLD]))
     return DONE
 
 

@@ -17,7 +17,6 @@ from windrow.kernels.jit import entry, inline
 from windrow.kernels.layout import (
     ARRIVED,
     EXPIRED,
-    GROUPS,
     HIGH,
     NEWER,
     NONE,
@@ -27,15 +26,12 @@ from windrow.kernels.layout import (
     R_LIVE,
     R_ROW,
     ROW,
-    SAMPLE_AT,
-    SAMPLE_SHARE,
-    SAMPLE_WEIGHT,
     SEED,
     SEQ,
     TOP,
 )
-from windrow.kernels.memory import Memory, memory_of
-from windrow.kernels.retain import drop
+from windrow.kernels.memory import memory_of
+from windrow.kernels.retain import depart
 
 
 @inline
@@ -57,21 +53,6 @@ def sampled_keys(records: Any, words: int, low: float, high: float, keep_others:
                 found[n + R_LIVE] = 0
             n += words
     return found[:n].copy()
-
-
-@inline
-def sampling(m: Memory) -> bool:
-    """Whether only a sample of the rows is stored."""
-    return m.x[SAMPLE_SHARE] > 0.0
-
-
-@inline
-def tally(m: Memory, slot: int) -> None:
-    """Count a match with a stored row, in the row's group, if the join beside this one had lost the row before."""
-    at = slot_at(m, slot)
-    if m.w[SEQ] > m.w[at + ROW]:  # the arriving row's number, which is one less, is not below that of the departure
-        word = row_word(m.w[SEED], m.w[at + ARRIVED])
-        m.x[m.w[SAMPLE_AT] + np.int64(word & np.uint64(GROUPS - 1))] += m.x[SAMPLE_WEIGHT]
 
 
 @entry
@@ -126,13 +107,13 @@ def note_missing(block: Any, other: Any) -> None:
 
 
 @entry
-def thin(block: Any, share: float) -> None:
-    """Drop the residents that do not belong to a smaller sample."""
+def thin(h: Any, block: Any, share: float) -> None:
+    """Let the residents depart that do not belong to a smaller sample."""
     m = memory_of(block)
     for stream in range(m.streams):
         slot = m.w[stream_at(m, stream) + OLDEST]
         while slot >= 0:
             after = m.w[slot_at(m, slot) + NEWER]
             if not in_sample(row_word(m.w[SEED], m.w[slot_at(m, slot) + ARRIVED]), share):
-                drop(m, slot, EXPIRED)
+                depart(h, m, slot, EXPIRED)
             slot = after

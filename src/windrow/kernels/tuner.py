@@ -12,7 +12,6 @@ from windrow.kernels.jit import inline, inner
 from windrow.kernels.layout import (
     ARRIVED,
     CREDIT_START,
-    GREEDY_DUAL,
     INITIAL,
     MATCHED,
     OLDEST,
@@ -63,7 +62,7 @@ def trial_share(m: Memory) -> float:
 @inline
 def tunes(m: Memory) -> bool:
     """Whether the initial credit is found while the join runs; counts an arrival if so."""
-    if m.rule != GREEDY_DUAL or m.w[CREDIT_START] != START_TUNED:
+    if m.w[CREDIT_START] != START_TUNED:
         return False
     m.w[TRIAL_LEFT] -= 1
     return m.w[TRIAL_LEFT] <= 0

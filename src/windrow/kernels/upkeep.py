@@ -4,16 +4,14 @@ from typing import Any
 
 import numpy as np
 
-from windrow.kernels import directory, tournament
+from windrow.kernels import directory
 from windrow.kernels.chains import free_slot, key_of, link_at, slot_at, stream_at, take_slot
-from windrow.kernels.credit import credit_of, files, renew
 from windrow.kernels.directory import key_at
-from windrow.kernels.estimate import brief_at, brief_worth_at, freq_at, hist_learn, worth_at
 from windrow.kernels.jit import entry, inline, inner
+from windrow.kernels.keys import is_idle, open_key
 from windrow.kernels.layout import (
     ARRIVALS,
     ARRIVED,
-    AUTO,
     CHOICE,
     CLOCK,
     CODE,
@@ -32,11 +30,9 @@ from windrow.kernels.layout import (
     G_STREAM,
     G_WHY,
     GAIN_OFF,
-    GIVEN,
     GONE,
     GONE_COUNT,
     GONE_SIZE,
-    GREEDY_DUAL,
     GROWTH,
     HALF_LIFE,
     HIST_SIZE,
@@ -61,9 +57,9 @@ from windrow.kernels.layout import (
     PER_STREAM,
     RANDOM,
     RANK,
+    RELEASED,
     ROW,
     SAMPLED,
-    SCORE_OFF,
     SEEN,
     SEEN_FIRST,
     SEEN_LAST,
@@ -83,48 +79,52 @@ from windrow.kernels.layout import (
     WEIGHT,
 )
 from windrow.kernels.memory import Memory, memory_of
-from windrow.kernels.retain import admit, any_over, expire_all, is_idle, move_watermark, open_key, shed
+from windrow.kernels.retain import admit, any_over, depart, expire_all, move_watermark, shed
 from windrow.kernels.sample import key_in_sample
-from windrow.kernels.score import clock, ranked, touch_all
+from windrow.kernels.statistics.counts import freq_at
+from windrow.kernels.statistics.histogram import hist_learn
 
 RARITIES = 2048  # exponents of a float
 
 
 @entry
-def rebuild(block: Any) -> None:
+def rebuild(h: Any, block: Any) -> None:
     """Fill the directories' tables and decide the tournaments, from the records."""
     m = memory_of(block)
     for d in range(m.dirs):
         directory.refill(m.w, d)
-    if ranked(m):
-        for pool in range(m.pools):
-            tournament.rebuild(m.w, pool, clock(m), m.leaves)
+    h.rebuild(h, m)
 
 
 @entry
-def raise_watermark(block: Any, mark: int) -> None:
+def raise_watermark(h: Any, block: Any, mark: int) -> None:
     """Let no row before a time be waited for any longer."""
     m = memory_of(block)
     if mark > m.w[WATERMARK]:
         m.w[WATERMARK] = mark
-        expire_all(m)
+        expire_all(h, m)
 
 
 @entry
-def reconsider(block: Any) -> int:
+def release(h: Any, block: Any, slots: Any) -> None:
+    """Let residents depart that a constraint proves useless."""
+    m = memory_of(block)
+    for k in range(slots.shape[0]):
+        depart(h, m, slots[k], RELEASED)
+
+
+@entry
+def reconsider(h: Any, block: Any) -> int:
     """After windows or caps have changed: expire, rank anew, shed. FULL if rows do not fit and none may be shed."""
     m = memory_of(block)
-    expire_all(m)
+    expire_all(h, m)
     if m.w[OWN_CLOCK] or any_over(m):
         move_watermark(m, LATEST)
-        expire_all(m)
+        expire_all(h, m)
     if m.w[FAIL_WHEN_FULL] and any_over(m):
         return FULL
-    if m.rule == GREEDY_DUAL and files(m):
-        for pool in range(m.pools):
-            renew(m.w, pool)
-    touch_all(m.w)
-    shed(m)
+    h.rank_all(h, m)
+    shed(h, m)
     return DONE
 
 
@@ -219,35 +219,35 @@ def sample_size(block: Any, low: float, high: float) -> tuple[int, int]:
 
 
 @entry
-def move_residents(old: Any, new: Any, extra_cost: int, learned: bool, low: float, high: float) -> Any:
+def move_residents(
+    h: Any, old: Any, new: Any, extra_cost: int, same: bool, learned: bool, low: float, high: float
+) -> Any:
     """Admit the residents of one block to an empty one of the same join; the new slot of each old one, 0 of empty ones.
 
-    Charges grow by `extra_cost` per row, what the new block costs more. The new block has room for all. With `learned`
-    both blocks count frequencies in the same way: they move too, with the keys that only statistics keep. Only keys
-    of the sample between two shares move, if those are not 0 and 1; all streams then have one key in common.
+    The hooks are those of the new block; `same` says whether the old one had the same policy. Charges grow by
+    `extra_cost` per row, what the new block costs more. The new block has room for all. With `learned` both blocks
+    count frequencies in the same way: they move too, with the keys that only statistics keep. Only keys of the sample
+    between two shares move, if those are not 0 and 1; all streams then have one key in common.
     """
     a, b = memory_of(old), memory_of(new)
     moved = np.zeros(max(a.w[TOP], 1), np.int64)  # who left a slot before an earlier move is looked for in slot 0
     for word in (SEQ, MATCHED, RANDOM, CLOCK, WATERMARK, ARRIVALS, PEAK_ROWS, PEAK_BYTES):
         b.w[word] = a.w[word]
     b.x[VALUE] = a.x[VALUE]
-    tuned = a.rule == GREEDY_DUAL and b.rule == GREEDY_DUAL
-    if tuned and a.w[CREDIT_START] == START_TUNED and b.w[CREDIT_START] == START_TUNED:
+    if same and a.w[CREDIT_START] == START_TUNED and b.w[CREDIT_START] == START_TUNED:
         for word in (TRIAL, TRIAL_LEFT, TRIAL_START, TRIAL_SPAN, INITIAL):
             b.w[word] = a.w[word]
     for stream in range(a.streams):
-        for word in (EXPIRED, SHED, SAMPLED, LAST_TIME, RANK, SEEN, SEEN_FIRST, SEEN_LAST):
+        for word in (EXPIRED, RELEASED, SHED, SAMPLED, LAST_TIME, RANK, SEEN, SEEN_FIRST, SEEN_LAST):
             b.w[stream_at(b, stream) + word] = a.w[stream_at(a, stream) + word]
         slot = a.w[stream_at(a, stream) + OLDEST]
         while slot >= 0:
             if high - low == 1.0 or key_in_sample(a.w[key_at(a, 0, key_of(a, slot, 0)) + CODE], low, high):
-                moved[slot] = move_one(a, b, slot, stream, extra_cost)
+                moved[slot] = move_one(h, a, b, slot, stream, extra_cost, same)
             slot = a.w[slot_at(a, slot) + NEWER]
-    if a.rule == AUTO and b.rule == AUTO:
-        for word in (CHOICE, HALF_LIFE, MIX, MIX_UNTIL, GROWTH):
-            b.w[word] = a.w[word]
     if learned:
-        b.x[WEIGHT] = a.x[WEIGHT]
+        for word in (CHOICE, HALF_LIFE, MIX, MIX_UNTIL, GROWTH, WEIGHT):
+            b.w[word] = a.w[word]
         for d in range(a.dirs):
             move_frequencies(a, b, d, low, high)
     return moved
@@ -267,16 +267,12 @@ def move_frequencies(a: Memory, b: Memory, d: int, low: float, high: float) -> N
         y = key_at(b, d, there)
         for stream in range(a.streams):
             b.w[freq_at(y, stream)] = a.w[freq_at(x, stream)]
-            if a.valued:
-                b.w[worth_at(b, y, stream)] = a.w[worth_at(a, x, stream)]
-            if a.rule == AUTO and b.rule == AUTO:
-                b.w[brief_at(b, y, stream)] = a.w[brief_at(a, x, stream)]
-                if a.valued:
-                    b.w[brief_worth_at(b, y, stream)] = a.w[brief_worth_at(a, x, stream)]
+        for word in range(1 + PER_STREAM * a.streams, a.key_words):  # what else is counted of keys
+            b.w[y + word] = a.w[x + word]
 
 
 @inner
-def move_one(a: Memory, b: Memory, slot: int, stream: int, extra_cost: int) -> int:
+def move_one(h: Any, a: Memory, b: Memory, slot: int, stream: int, extra_cost: int, same: bool) -> int:
     """Copy one resident; its slot in the new block."""
     there = take_slot(b)
     x, y = slot_at(a, slot), slot_at(b, there)
@@ -287,16 +283,13 @@ def move_one(a: Memory, b: Memory, slot: int, stream: int, extra_cost: int) -> i
         d = a.w[a.classes_at + stream * a.links + link]
         if d >= 0:
             code = a.w[key_at(a, d, key_of(a, slot, link)) + CODE]
-            b.w[link_at(b, there, link) + KEY] = open_key(b, d, code)
+            b.w[link_at(b, there, link) + KEY] = open_key(h, b, d, code)
     for column in range(a.vals):
         b.w[y + b.vals_off + column] = a.w[x + a.vals_off + column]
     if b.rank_off > 0:
         b.w[y + b.rank_off] = a.w[x + a.rank_off]
     if b.valued:
         b.x[y + b.w[GAIN_OFF]] = a.x[x + a.w[GAIN_OFF]]
-    if b.rule == GIVEN:
-        b.x[y + b.w[SCORE_OFF]] = a.x[x + a.w[SCORE_OFF]] if a.rule == GIVEN else 0.0
-    if b.rule == GREEDY_DUAL:  # without a history all start alike
-        b.x[y + b.w[SCORE_OFF]] = credit_of(a, slot) if a.rule == GREEDY_DUAL else 0.0
-    admit(b, there)
+    h.moved(h, a, b, slot, there, same)
+    admit(h, b, there)
     return there

@@ -10,7 +10,6 @@ costs time only. Measured where the state does not fit the cache: exact counts 1
 from typing import Any
 
 from windrow.kernels.apart import apart, length
-from windrow.kernels.arrive import row_words
 from windrow.kernels.chains import key_of, link_at, slot_at, stream_at
 from windrow.kernels.directory import KEY_MASK, key_at
 from windrow.kernels.jit import inline
@@ -20,7 +19,6 @@ from windrow.kernels.layout import (
     NEWER,
     OLDEST,
     PER_STREAM,
-    POOL,
     R_CODES,
     R_SLOT,
     R_STREAM,
@@ -30,24 +28,22 @@ from windrow.kernels.layout import (
     TIME,
 )
 from windrow.kernels.memory import Memory, fetch
-from windrow.kernels.score import group_leaf, ranked, waits
-from windrow.kernels.tournament import node_at
+from windrow.kernels.settle import row_words
 
 WARM_ROWS = 32
-PATH = 5
 
 
 @inline
-def warm(m: Memory, r: Any, start: int, end: int) -> None:
+def warm(h: Any, m: Memory, r: Any, start: int, end: int) -> None:
     """Fetch what the rows from start to end will read, and what will expire before the last of them."""
     last = r[(end - 1) * row_words(m) + R_TIME]
     warm_ends(m, 0, last)
     warm_ends(m, 1, last)
-    warm_keys(m, r, start, end)
+    warm_keys(h, m, r, start, end)
 
 
 @inline
-def warm_keys(m: Memory, r: Any, start: int, end: int) -> None:
+def warm_keys(h: Any, m: Memory, r: Any, start: int, end: int) -> None:
     """Fetch the keys of arriving rows and their newest residents.
 
     A row's place for its slot, which is not needed yet, holds its word of the table meanwhile.
@@ -62,8 +58,7 @@ def warm_keys(m: Memory, r: Any, start: int, end: int) -> None:
             record = m.keys_at + (word & KEY_MASK) * m.key_words
             fetch(m, record)
             fetch(m, record + PER_STREAM + TAIL)
-            if ranked(m) and not m.by_row and not waits(m):
-                warm_path(m, word & KEY_MASK, 1 - r[k * words + R_STREAM])
+            h.warm_path(h, m, word & KEY_MASK, 1 - r[k * words + R_STREAM])
     for k in range(start, end):
         word = r[k * words + R_SLOT]
         if word >= 0:
@@ -73,16 +68,6 @@ def warm_keys(m: Memory, r: Any, start: int, end: int) -> None:
                 if slot >= 0:
                     fetch(m, slot_at(m, slot))
                     fetch(m, link_at(m, slot, 0))
-
-
-@inline
-def warm_path(m: Memory, key: int, stream: int) -> None:
-    """Fetch the lower part of the path above the leaf of a key and stream; the upper part is in the cache anyway."""
-    pool = m.w[stream_at(m, stream) + POOL]
-    node = m.leaves + group_leaf(m, key, stream)
-    for _ in range(PATH):
-        fetch(m, node_at(m, pool, node))
-        node >>= 1
 
 
 @inline

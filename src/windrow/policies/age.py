@@ -7,7 +7,6 @@ from itertools import accumulate
 from typing import ClassVar
 
 from windrow.errors import SpecError
-from windrow.kernels import rules
 from windrow.policies.policy import Policy
 from windrow.record import number
 
@@ -41,7 +40,7 @@ class Age(Policy):
 
     name: ClassVar[str] = "age"
     paper: ClassVar[str] = "a model that the paper on GreedyDual-Join (GDJ), adaptive buffers, compares with, 3.2"
-    rule: ClassVar[int] = rules.AGE
+    rule: ClassVar[str] = "age"
     needs_statistics: ClassVar[bool] = False
 
     curve: tuple[float, ...] | None = None

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from windrow.kernels import rules
 from windrow.policies.policy import Policy
 
 
@@ -34,5 +33,5 @@ class Auto(Policy):
 
     name: ClassVar[str] = "auto"
     paper: ClassVar[str] = "windrow's own, from PROB: Das, Gehrke, Riedewald, 4.2.1"
-    rule: ClassVar[int] = rules.AUTO
+    rule: ClassVar[str] = "auto"
     needs_statistics: ClassVar[bool] = False

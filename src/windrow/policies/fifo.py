@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from windrow.kernels import rules
 from windrow.policies.policy import Policy
 
 
@@ -31,5 +30,5 @@ class Fifo(Policy):
 
     name: ClassVar[str] = "fifo"
     paper: ClassVar[str] = "a basic buffer in the paper on GreedyDual-Join (GDJ), adaptive buffers for window joins"
-    rule: ClassVar[int] = rules.FIFO
+    rule: ClassVar[str] = "fifo"
     needs_statistics: ClassVar[bool] = False

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from windrow.kernels import rules
 from windrow.policies.policy import Policy
 from windrow.record import name_text
 
@@ -34,7 +33,7 @@ class Given(Policy):
 
     name: ClassVar[str] = "given"
     paper: ClassVar[str] = "Das, Gehrke, Riedewald: Semantic Approximation of Data Stream Joins, 4.1 (its schedules)"
-    rule: ClassVar[int] = rules.GIVEN
+    rule: ClassVar[str] = "given"
     needs_statistics: ClassVar[bool] = False
 
     column: str = "priority"

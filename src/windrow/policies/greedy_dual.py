@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from windrow.errors import SpecError
-from windrow.kernels import rules
 from windrow.policies.policy import Policy
 from windrow.record import number
 
@@ -46,7 +45,7 @@ class GreedyDual(Policy):
 
     name: ClassVar[str] = "gdj"
     paper: ClassVar[str] = "the paper on GreedyDual-Join (GDJ), adaptive buffers for window joins, 4.1"
-    rule: ClassVar[int] = rules.GREEDY_DUAL
+    rule: ClassVar[str] = "greedy_dual"
     needs_statistics: ClassVar[bool] = False
 
     initial: float | str = 0.95

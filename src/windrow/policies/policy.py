@@ -26,8 +26,8 @@ class Policy(Record):
     name: ClassVar[str]
     paper: ClassVar[str]
     """Where the policy comes from."""
-    rule: ClassVar[int]
-    """The number by which the kernels know the policy (see `rules`)."""
+    rule: ClassVar[str]
+    """The name of its file of kernels (see windrow/kernels/hooks.py)."""
     needs_statistics: ClassVar[bool]
 
     def __post_init__(self) -> None:

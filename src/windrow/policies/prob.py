@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from windrow.kernels import rules
 from windrow.policies.policy import Policy
 from windrow.statistics import Running, Statistic
 
@@ -35,7 +34,7 @@ class Prob(Policy):
 
     name: ClassVar[str] = "prob"
     paper: ClassVar[str] = "Das, Gehrke, Riedewald: Semantic Approximation of Data Stream Joins, 4.2.1"
-    rule: ClassVar[int] = rules.PROB
+    rule: ClassVar[str] = "prob"
     needs_statistics: ClassVar[bool] = True
 
     statistics: Statistic = field(default_factory=Running)

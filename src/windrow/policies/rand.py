@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from windrow.kernels import rules
 from windrow.policies.policy import Policy
 
 
@@ -30,5 +29,5 @@ class Rand(Policy):
 
     name: ClassVar[str] = "rand"
     paper: ClassVar[str] = "Das, Gehrke, Riedewald: Semantic Approximation of Data Stream Joins, 5.2"
-    rule: ClassVar[int] = rules.RAND
+    rule: ClassVar[str] = "rand"
     needs_statistics: ClassVar[bool] = False

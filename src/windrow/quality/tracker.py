@@ -18,7 +18,7 @@ from windrow.kernels.beside import begin_beside, chosen_rows
 from windrow.kernels.sample import mark_sample, note_departures, note_missing, thin
 from windrow.state import block, room
 from windrow.state.block import view
-from windrow.state.plan import Plan
+from windrow.state.plan import BESIDE, Plan
 from windrow.state.shard import Shard
 
 RECENT_HALF_LIFE = 1 << 16  # arrivals
@@ -41,7 +41,7 @@ class Recall:
 
 def exact_plan(plan: Plan, limit_bytes: int) -> Plan:
     """The plan of the exact join beside another, in so many bytes."""
-    return replace(plan.without_cap().with_room(limit_bytes), beside=True)
+    return replace(plan.without_cap().with_room(limit_bytes), rule=BESIDE)
 
 
 class Tracker:
@@ -79,7 +79,7 @@ class Tracker:
             rows = chosen_rows(beside.words, share)
         self.shard = Shard.with_room(self.plan, False, _room_for(beside, self.plan, rows))
         block.carry(beside.words, beside.plan, self.shard.words, self.plan, learned=False)
-        begin_beside(beside.words, self.shard.words, share)
+        begin_beside(self.plan.hooks, beside.words, self.shard.words, share)
         if share < 1.0:
             self._store(share)
 
@@ -183,7 +183,7 @@ class Tracker:
         if self.share == 1.0:
             self.missed = max(float(self.shard.matched - beside.matched), 0.0)
             note_missing(self.shard.words, beside.words)
-        thin(self.shard.words, self.share / 2)
+        thin(self.plan.hooks, self.shard.words, self.share / 2)
         self._store(self.share / 2)
 
     def _store(self, share: float) -> None:

@@ -49,7 +49,7 @@ def parts(plan: Plan, capacity: Capacity, oracle_rows: int) -> list[Part]:
     n, preds, d, pools, routes = plan.streams, len(plan.preds), plan.directories, plan.pools, plan.routes
     lines = n if plan.joins is None else 2 * n  # the second half says which join links and numbers belong to
     worths = 2 if plan.value else 1
-    indexes, size, credited = len(plan.indexed()), leaves(plan, capacity), plan.rule == at.GREEDY_DUAL
+    indexes, size, credited = len(plan.indexed()), leaves(plan, capacity), plan.keeps("credits")
     return [
         Part(at.STREAMS_AT, n, at.STREAM_SIZE),
         Part(at.POOLS_AT, pools, at.POOL_SIZE),
@@ -63,19 +63,19 @@ def parts(plan: Plan, capacity: Capacity, oracle_rows: int) -> list[Part]:
         Part(at.TALLY_AT, routes, n * 2),
         Part(at.HIST_OF_AT, lines, plan.numbers.shape[1]),
         Part(at.HISTS_AT, len(plan.histograms()), at.HIST_SIZE),
-        Part(at.MEANS_AT, d, n * (1 + at.CHOICE_WORDS if plan.rule == at.AUTO else 2)),
-        Part(at.LIFE_AT, n, at.LIFE_BINS * 2 if plan.rule == at.LIFE_EXPECTED else 0),
+        Part(at.MEANS_AT, d, n * (1 + plan.hooks.WAYS)),
+        Part(at.LIFE_AT, n, at.LIFE_BINS * 2 if plan.keeps("lifetimes") else 0),
         Part(at.SAMPLE_AT, 1, at.GROUPS),
         Part(at.CREDIT_AT, pools, at.CREDIT_SIZE if credited else 0),
         Part(at.LEVELS_AT, pools, at.LEVEL_WORDS if credited else 0),
         Part(at.TRIALS_AT, 1, 2 * at.TRIALS if credited else 0),
-        Part(at.AGES_AT, n, at.AGE_SIZE if plan.rule == at.AGE else 0),
+        Part(at.AGES_AT, n, at.AGE_SIZE if plan.keeps("ages") else 0),
         Part(at.INDEXES_AT, indexes, at.INDEX_SIZE),
         Part(at.SKETCH_AT, d * n * worths, plan.learning.sketch_depth * plan.learning.sketch_width),
         Part(at.ORACLE_START_AT, 1, d + 1),
         Part(at.ORACLE_AT, oracle_rows, 1 + 2 * n),
         Part(at.SLOTS_AT, 1, capacity.slots * plan.slot_words()),
-        Part(at.DENSE_AT, pools, capacity.slots if plan.rule == at.RAND else 0),
+        Part(at.DENSE_AT, pools, capacity.slots if plan.keeps("dense") else 0),
         Part(at.TABLES_AT, d, power_of_two(2 * capacity.keys)),
         Part(at.KEYS_AT, d, capacity.keys * plan.key_words()),
         Part(at.NODES_AT, pools, 2 * size * plan.node_words()),
@@ -130,7 +130,7 @@ def start(plan: Plan, route: Route, emit: bool, capacity: Capacity | None = None
     floats[at.MIX_UNTIL] = np.inf
     write_shedding(words, plan)
     switches = {
-        at.RULE: plan.rule, at.BY_ROW: plan.by_row, at.STATISTIC: plan.learning.kind,
+        at.BY_ROW: plan.by_row, at.STATISTIC: plan.learning.kind,
         at.KEEP_IDLE: plan.learning.kind == at.STAT_RUNNING, at.EMIT: emit,
         at.FAIL_WHEN_FULL: plan.fail_when_full, at.HAS_VALUE: plan.value is not None,
         at.VALUE_SUM: plan.value == "sum", at.SEED: plan.seed, at.KEY_BYTES: plan.key_bytes(),
@@ -161,13 +161,13 @@ def write_shedding(words: np.ndarray, plan: Plan) -> None:
     words[at.CREDIT_START], words[at.CREDIT_GAIN] = shedding.start, shedding.gain
     floats[at.CREDIT_SHARE], floats[at.AGE_LIMIT] = shedding.initial, shedding.age
     words[at.INITIAL] = FIRST_TRIAL
-    if plan.rule == at.AGE:
+    if plan.keeps("ages"):
         view(words, at.AGES_AT, plan.streams, at.AGE_SIZE).view(np.float64)[:, at.A_LIMIT] = 1.0
 
 
 def write_growth(words: np.ndarray) -> None:
-    """How much more an arrival weighs than the one before it, for the half-life that AUTO has chosen, if it has."""
-    if words[at.RULE] == at.AUTO and words[at.HALF_LIFE] > 0:
+    """How much more an arrival weighs than the one before it, for a half-life that was chosen, if one was (AUTO)."""
+    if words[at.HALF_LIFE] > 0:
         words.view(np.float64)[at.GROWTH] = 2.0 ** (1.0 / float(words[at.HALF_LIFE]))
 
 

@@ -21,8 +21,8 @@ import numpy as np
 
 from windrow.kernels import layout as at
 from windrow.kernels import upkeep
-from windrow.kernels.estimate import MIX_STEP
 from windrow.kernels.sample import sampled_keys
+from windrow.kernels.statistics.counts import MIX_STEP
 from windrow.state import block, room
 from windrow.state.plan import SAMPLE_MARGIN
 
@@ -240,7 +240,7 @@ class Chooser:
         shard.floats[at.MIX] = mean * weight * np.sqrt(MIX_STEP) if choice.mixed else 0.0
         shard.floats[at.MIX_UNTIL] = weight * MIX_STEP if choice.mixed else np.inf
         block.write_growth(shard.words)
-        upkeep.reconsider(shard.words)
+        upkeep.reconsider(shard.plan.hooks, shard.words)
 
     def _weigh(self, again: bool = False) -> None:
         """Let the shard and all that is tried go by their choices, as all arrivals weigh now beside recent ones.

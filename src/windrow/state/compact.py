@@ -27,7 +27,7 @@ RISING = frozenset({"time", "seq", "rank", "idle"})
 # Of the head and of a stream's line everything that changes is state, but for what is computed again.
 _HEAD_AGAIN = {at.CURSOR, at.FREE, at.FREE_COUNT, at.TOP, at.MARKED, at.GONE, at.GONE_COUNT}
 _LINE_AGAIN = {at.ROWS, at.BYTES, at.OLDEST, at.NEWEST, at.HINT}
-HEAD = [w for w in range(at.RULE) if w not in _HEAD_AGAIN] + [at.SAMPLE_SHARE, at.SAMPLE_WEIGHT]
+HEAD = [w for w in range(at.BY_ROW) if w not in _HEAD_AGAIN] + [at.SAMPLE_SHARE, at.SAMPLE_WEIGHT]
 LINE = [w for w in range(at.REACH) if w not in _LINE_AGAIN]
 TABLES = {"tally": at.TALLY_AT, "hists": at.HISTS_AT, "means": at.MEANS_AT, "life": at.LIFE_AT,
           "sample": at.SAMPLE_AT, "sketch": at.SKETCH_AT, "credit": at.CREDIT_AT, "trials": at.TRIALS_AT,
@@ -37,7 +37,7 @@ INTEGERS = {"tally", "credit"}
 
 def layout_digest() -> str:
     """A digest of what the columns mean: it differs between versions that would misread each other."""
-    facts = [at.LOW, HEAD, LINE, list(TABLES), at.HIST_SIZE, at.LIFE_BINS, at.GROUPS, at.STREAM_BITS, at.RULE, at.REACH]
+    facts = [at.LOW, HEAD, LINE, list(TABLES), at.HIST_SIZE, at.LIFE_BINS, at.GROUPS, at.STREAM_BITS, at.REACH]
     return hashlib.sha256(repr(facts).encode()).hexdigest()[:16]
 
 
@@ -129,7 +129,7 @@ def learned(plan: Plan) -> dict[str, int]:
     found = {f"freq{s}": at.PER_STREAM * s + at.FREQ for s in range(plan.streams)}
     if plan.value is not None:
         found |= {f"worth{s}": 1 + at.PER_STREAM * plan.streams + s for s in range(plan.streams)}
-    if plan.rule == at.AUTO:
+    if plan.keeps("recent"):
         first = 1 + (at.PER_STREAM + (plan.value is not None)) * plan.streams
         found |= {f"brief{k}": first + k for k in range(plan.key_words() - first)}
     return found
@@ -154,7 +154,7 @@ def _keys(shard: Shard, in_use: list[np.ndarray]) -> dict[str, np.ndarray]:
 def _order(shard: Shard, slots: np.ndarray, keys: list[np.ndarray]) -> dict[str, np.ndarray]:
     """RAND's dense lists, and the lines of leaves where they depend on when they were taken."""
     plan, words, found = shard.plan, shard.words, {}
-    if plan.rule == at.RAND:
+    if plan.keeps("dense"):
         place = np.empty(int(words[at.TOP]), np.int64)
         place[slots] = np.arange(len(slots))
         found = {f"p{pool}.dense": place[compact.read_dense(words, pool)] for pool in range(plan.pools)}
@@ -186,7 +186,7 @@ def lines_of(plan: Plan) -> dict[str, int]:
     found = {}
     if plan.drifting and plan.counts_rows:
         found["leaf.ends"] = at.ENDS
-    if plan.rule == at.LIFE_EXPECTED:
+    if plan.keeps("lifetimes"):
         found["leaf.turn"] = at.TURN
     return found
 

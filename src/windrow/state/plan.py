@@ -6,8 +6,10 @@ from functools import cached_property
 import numpy as np
 
 from windrow.kernels import layout as at
+from windrow.kernels.hooks import Hooks, hooks
 from windrow.kernels.layout import HIGH, LINK_WORDS, NONE, PER_STREAM
 
+EXACT, BESIDE = "exact", "beside"  # no policy; and beside a join, to estimate its recall (kernels/policies)
 GROUP_SHARE, LEAST_GROUP = 8, 16
 SAMPLE_MARGIN, LEAST_MARGIN = 4, 4  # a quarter, and a few rows
 LARGEST_FORK = 1 << 16  # bytes up to which forks grow by half
@@ -68,7 +70,7 @@ class Plan:
     windows: np.ndarray
     cap_rows: tuple[int, ...] = (HIGH,)
     cap_bytes: tuple[int, ...] = (HIGH,)
-    rule: int = at.FIFO
+    rule: str = EXACT
     learning: Learning = field(default_factory=Learning)
     shedding: Shedding = field(default_factory=Shedding)
     value: str | None = None
@@ -80,9 +82,17 @@ class Plan:
     fork_bytes: int = HIGH  # for each fork of the rule AUTO
     room_bytes: int = HIGH  # for the block
     group: int = at.GROUP_LIMIT  # rows of one instant that arrive together, at most
-    beside: bool = False  # whether it counts, beside another join, what that has missed (kernels/sample.py)
     joins: Joins | None = None  # None for one join of all streams
     own_clock: bool = True  # whether the times of rows move the watermark
+
+    @cached_property
+    def hooks(self) -> Hooks:
+        """What the policy does in kernels."""
+        return hooks(self.rule)
+
+    def keeps(self, what: str) -> bool:
+        """Whether the policy keeps something that not every policy does."""
+        return what in self.hooks.KEEPS
 
     @property
     def streams(self) -> int:
@@ -146,25 +156,30 @@ class Plan:
     @property
     def ranked(self) -> bool:
         """Whether the rule keeps priorities."""
-        return self.rule in (at.PROB, at.LIFE, at.LIFE_EXPECTED, at.GIVEN, at.GREEDY_DUAL, at.AUTO)
+        return bool(self.hooks.RANKED)
 
     @property
     def drifting(self) -> bool:
         """Whether priorities change with the clock."""
-        return self.rule in (at.LIFE, at.LIFE_EXPECTED)
+        return bool(self.hooks.DRIFTING)
+
+    @property
+    def beside(self) -> bool:
+        """Whether it counts, beside another join, what that has missed (kernels/sample.py)."""
+        return self.rule == BESIDE
 
     @property
     def by_row(self) -> bool:
         """Whether each resident is a leaf of its own."""
-        if not self.common_key or self.value is not None or self.rule == at.GIVEN:
+        if not self.common_key or self.value is not None or self.hooks.OWN_LEAVES:
             return True
         alike = self.streams == 2 and self.shedding.gain in (at.GAIN_ONE, at.GAIN_NONE)
-        return self.rule == at.GREEDY_DUAL and not alike
+        return self.keeps("credits") and not alike
 
     @property
     def credits_by_key(self) -> bool:
-        """Whether credits move with the key (see credit.py)."""
-        return self.rule == at.GREEDY_DUAL and not self.by_row
+        """Whether credits move with the key (see kernels/policies/greedy_dual.py)."""
+        return self.keeps("credits") and not self.by_row
 
     @property
     def counts_rows(self) -> bool:
@@ -207,12 +222,12 @@ class Plan:
 
     def _extra_fields(self) -> dict[int, int]:
         """Words of the fields that not every query has."""
-        credited = self.rule == at.GREEDY_DUAL
+        credited = self.keeps("credits")
         return {
             at.RANK_OFF: int(self.counts_rows),
             at.GAIN_OFF: int(self.value is not None),
             at.SCORE_OFF: int((self.ranked and self.by_row) or credited),
-            at.PLACE_OFF: int(self.rule == at.RAND),
+            at.PLACE_OFF: int(self.keeps("dense")),
             at.HEAP_OFF: at.HEAP_WORDS if credited else 0,
         }
 
@@ -227,7 +242,7 @@ class Plan:
     def key_words(self) -> int:
         """Words of a key's record."""
         more = 1 if self.value else 2 if self.credits_by_key else 0
-        if self.rule == at.AUTO:
+        if self.keeps("recent"):
             more += 2 if self.value else 1
         return 1 + (PER_STREAM + more) * self.streams
 
@@ -275,7 +290,7 @@ class Plan:
         """What every resident is charged beside its payload."""
         size = 8 * self.slot_words()
         size += -(-16 * (at.BLOCK_WORDS + 1) // at.FILLED) * len(self.indexed())  # all indexes have as many blocks
-        if self.rule == at.RAND:
+        if self.keeps("dense"):
             size += 8 * self.pools
         elif self.ranked and self.by_row:
             size += self.pools * self.leaf_bytes()
@@ -287,8 +302,8 @@ class Plan:
         return mine == (other.rule, other.learning, other.shedding, other.pools, other.fail_when_full)
 
     def learns_as(self, other: "Plan") -> bool:
-        """Whether what a shard of the other plan has learned means the same here; AUTO weighs arrivals by itself."""
-        alike = self.learning == other.learning and (self.rule == at.AUTO) == (other.rule == at.AUTO)
+        """Whether what a shard of the other plan has learned means the same here."""
+        alike = self.learning == other.learning and self.keeps("recent") == other.keeps("recent")
         return alike and self.learning.kind != at.STAT_NONE
 
     def for_sample(self, rows: np.ndarray, size: np.ndarray, share: float) -> "Plan":
@@ -311,7 +326,7 @@ class Plan:
             windows=windows,
             cap_rows=(HIGH,),
             cap_bytes=(HIGH,),
-            rule=at.FIFO,
+            rule=EXACT,
             learning=Learning(),
             drop=0.0,
             fail_when_full=False,

@@ -47,7 +47,7 @@ def _weights(words: np.ndarray, plan: Plan) -> bool:
     weight, mix, until = words.view(np.float64)[[at.WEIGHT, at.MIX, at.MIX_UNTIL]].tolist()
     if not 1.0 <= weight <= HEAVIEST * ROUNDED:
         return False
-    if plan.rule != at.AUTO:
+    if not plan.keeps("recent"):
         even = plan.learning.half_life is not None or weight == 1.0
         return even and (mix, until) == (0.0, np.inf) and words[at.CHOICE] == 0 and words[at.HALF_LIFE] == NONE
     fine = 0.0 <= mix <= until and until > weight  # steps are larger than what one arrival adds
@@ -60,7 +60,7 @@ def _tuned(words: np.ndarray, plan: Plan) -> bool:
     trial, left, start, span, initial = words[
         [at.TRIAL, at.TRIAL_LEFT, at.TRIAL_START, at.TRIAL_SPAN, at.INITIAL]
     ].tolist()
-    if plan.rule != at.GREEDY_DUAL or plan.shedding.start != at.START_TUNED:
+    if not plan.keeps("credits") or plan.shedding.start != at.START_TUNED:
         return (trial, left, start, span, initial) == (0, 0, 0, 0, FIRST_TRIAL)
     step = max(int(words[at.SEQ]), tuner.LEAST_SPAN)  # no more residents than rows taken
     fine = 0 <= initial < at.TRIALS and 0 <= trial < tuner.ROUNDS * tuner.ROUND
@@ -78,9 +78,9 @@ def _sampled(floats: np.ndarray) -> bool:
 
 def lines(words: np.ndarray, found: np.ndarray) -> bool:
     """The streams' lines, beside the head."""
-    counters = found[:, [at.EXPIRED, at.SHED, at.SAMPLED, at.RANK]]
+    counters = found[:, [at.EXPIRED, at.RELEASED, at.SHED, at.SAMPLED, at.RANK]]
     fine = bool(((counters >= 0) & (counters < HIGH)).all()) and bool((found[:, at.SAMPLED] <= found[:, at.SHED]).all())
-    fine &= int(counters[:, 3].sum()) == words[at.ARRIVALS]  # count_row raises both
+    fine &= int(counters[:, 4].sum()) == words[at.ARRIVALS]  # count_row raises both
     fine &= words[at.RANDOM] <= int(found[:, at.SHED].sum())  # retain.victim
     last = found[:, at.LAST_TIME]
     fine &= int(last.max()) == words[at.CLOCK]  # move_clock

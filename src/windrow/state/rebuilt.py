@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 
 from windrow.errors import SnapshotError
-from windrow.kernels import compact, credit
+from windrow.kernels import compact
 from windrow.kernels import layout as at
 from windrow.kernels.compact import Residents
 from windrow.kernels.hashing import mix_words
@@ -222,7 +222,7 @@ class _Building:
                 values = self._column(stream, name, np.int64 if name in ("rank", "departed") else np.float64)
                 if name == "departed":
                     _check(possible.departures(values, words), f"{stream}.departed")
-                if name == "score" and plan.rule == at.GREEDY_DUAL and plan.by_row:
+                if name == "score" and plan.keeps("credits") and plan.by_row:
                     _check(possible.credits_of(values, _ZERO, self.most_credit), f"{stream}.score")
                 compact.write_slots(words, self.first[stream], field, values.view(np.int64))
 
@@ -271,7 +271,7 @@ class _Building:
 
     def _order(self, words: np.ndarray) -> None:
         plan = self.plan
-        if plan.rule == at.RAND:
+        if plan.keeps("dense"):
             for pool in range(plan.pools):
                 dense = self._get(f"p{pool}.dense")
                 mine = [
@@ -290,15 +290,9 @@ class _Building:
         kept = {name: self._get(name, size, np.float64) for name in lines_of(self.plan)}
         _check(all(possible.leaves(column) for column in kept.values()), "leaf")
         ends, turn = kept.get("leaf.ends", _NOTHING), kept.get("leaf.turn", _NOTHING)
-        if self.plan.rule == at.GREEDY_DUAL:
-            credit.build(words)
-        if self.plan.by_row:
-            compact.write_row_leaves(words, ends, turn)
-        else:
-            _check(len({len(column) for column in kept.values()}) <= 1, "leaf")
-            count = compact.write_key_leaves(words, ends, turn)
-            _check(all(len(column) == count for column in kept.values()), "leaf")
-        compact.decide(words)
+        _check(len({len(column) for column in kept.values()}) <= 1, "leaf")
+        count = compact.finish(self.plan.hooks, words, ends, turn)
+        _check(all(len(column) == count for column in kept.values()), "leaf")
 
 
 def _check(fine: bool, name: str) -> None:

@@ -34,17 +34,17 @@ class Shard:
     def __init__(self, plan: Plan, emit: bool = True, words: np.ndarray | None = None) -> None:
         """An empty shard, or one that takes over a block."""
         self.plan = plan
-        self.chooser = Chooser(self) if plan.rule == at.AUTO else None
+        self.chooser = Chooser(self) if plan.hooks.TRIES else None
         self._gone: list[np.ndarray] = []
         self.hold(block.start(plan, route(plan), emit, room.first(plan)) if words is None else words)
         if words is None:
-            upkeep.rebuild(self.words)
+            upkeep.rebuild(plan.hooks, self.words)
 
     @classmethod
     def with_room(cls, plan: Plan, emit: bool, capacity: Capacity, oracle_rows: int = 0) -> "Shard":
         """An empty shard of a given capacity."""
         shard = cls(plan, emit, block.start(plan, route(plan), emit, capacity, oracle_rows))
-        upkeep.rebuild(shard.words)
+        upkeep.rebuild(plan.hooks, shard.words)
         return shard
 
     def hold(self, words: np.ndarray) -> None:
@@ -77,7 +77,7 @@ class Shard:
         lines = self.plan.streams + (self.plan.joins is not None)
         out = np.empty((lines, FIRST_OUT if self.words[at.EMIT] else 0), np.int64)
         while True:
-            status, out, found = drive(self.words, batch, out)
+            status, out, found = drive(self.plan.hooks, self.words, batch, out)
             if found:
                 yield out[:, :found].copy()
             if status == at.DONE:
@@ -120,9 +120,9 @@ class Shard:
 
     def raise_watermark(self, mark: int) -> None:
         """Let no row before a time be waited for any longer: what could only match such rows expires."""
-        upkeep.raise_watermark(self.words, mark)
+        upkeep.raise_watermark(self.plan.hooks, self.words, mark)
         for fork in self.chooser.tried() if self.chooser is not None else ():
-            upkeep.raise_watermark(fork.words, mark)
+            upkeep.raise_watermark(fork.plan.hooks, fork.words, mark)
 
     def go_by(self, own_clock: bool) -> None:
         """Let the times of rows move the watermark from now on, or not."""
@@ -136,7 +136,7 @@ class Shard:
         now = self.capacity
         capacity = Capacity(*(max(getattr(s, part) for s in (now, capacity)) for part in ("slots", "keys", "blocks")))
         self.hold(block.regrown(self.words, self.plan, capacity, oracle_rows))
-        upkeep.rebuild(self.words)
+        upkeep.rebuild(self.plan.hooks, self.words)
 
     def _reroute(self) -> None:
         """Choose the probe orders anew when enough has been seen since."""
@@ -163,7 +163,7 @@ class Shard:
         """Take over the windows and caps of another plan of the same shape; expire and shed at once."""
         before = self.words.copy() if plan.fail_when_full else None
         block.write_windows(self.words, plan)
-        if upkeep.reconsider(self.words) == at.FULL:
+        if upkeep.reconsider(self.plan.hooks, self.words) == at.FULL:
             assert before is not None
             self.hold(before)
             raise Full
@@ -192,8 +192,10 @@ class Shard:
         if prepare is not None:
             prepare(other)
         extra = plan.row_bytes() - self.plan.row_bytes()
-        slots = upkeep.move_residents(self.words, other.words, extra, learned, 0.0, 1.0)
-        if upkeep.reconsider(other.words) == at.FULL:
+        slots = upkeep.move_residents(
+            plan.hooks, self.words, other.words, extra, plan.rule == self.plan.rule, learned, 0.0, 1.0
+        )
+        if upkeep.reconsider(plan.hooks, other.words) == at.FULL:
             raise Full
         other._prune()
         if other.chooser is not None:
@@ -207,7 +209,7 @@ class Shard:
         other = Shard.with_room(self.plan, False, capacity)
         other.chooser = None
         block.carry(self.words, self.plan, other.words, other.plan, learned=True)
-        upkeep.move_residents(self.words, other.words, 0, True, low, high)
+        upkeep.move_residents(self.plan.hooks, self.words, other.words, 0, True, True, low, high)
         if share < 1.0:
             other.plan = self._plan_for_sample(other, share)
             block.write_windows(other.words, other.plan)

@@ -14,14 +14,13 @@ from typing import Any
 import numpy as np
 
 from windrow.kernels.apart import apart, length
-from windrow.kernels.chains import slot_at, stream_at
+from windrow.kernels.chains import slot_at, stream_at, stream_of
 from windrow.kernels.hashing import mix64
 from windrow.kernels.jit import inline, inner
 from windrow.kernels.layout import (
     A_GONE,
     A_LIMIT,
     A_MATCHES,
-    AGE,
     AGE_BINS,
     AGE_LIMIT,
     AGE_SIZE,
@@ -40,8 +39,9 @@ from windrow.kernels.layout import (
     TIME,
 )
 from windrow.kernels.memory import Memory, memory_of
-from windrow.kernels.score import stream_of
 
+BASE = "policy"
+KEEPS = ("ages",)
 OBSERVED = 8
 ESTIMATE_EVERY = 1024  # arrivals
 ENOUGH = 16.0  # rows that must have reached an age before its rate is believed
@@ -71,24 +71,26 @@ def ages_at(m: Memory, stream: int) -> int:
 
 
 @inline
-def observes(m: Memory) -> bool:
+def learns_ages(m: Memory) -> bool:
+    """Whether the age that pays is estimated, and not given."""
+    return m.x[AGE_LIMIT] <= 0.0
+
+
+@inline
+def watches(h: Any, m: Memory) -> bool:
     """Whether the ages of the rows are noted that the present arrival matches."""
-    if m.rule != AGE or m.x[AGE_LIMIT] > 0.0:
-        return False
-    return mix64(np.uint64(m.w[SEQ])) % np.uint64(OBSERVED) == np.uint64(0)
+    return learns_ages(m) and mix64(np.uint64(m.w[SEQ])) % np.uint64(OBSERVED) == np.uint64(0)
 
 
-@inner
-def observe(words: Any, slot: int) -> None:
+@inline
+def matched(h: Any, m: Memory, slot: int) -> None:
     """Note the age of a resident that the present arrival has matched."""
-    m = memory_of(words)
     m.x[ages_at(m, stream_of(m, slot)) + A_MATCHES + bin_of(lived(m, slot))] += 1.0
 
 
-@inner
-def depart(words: Any, slot: int) -> None:
+@inline
+def leaving(h: Any, m: Memory, slot: int, reason: int) -> None:
     """Note the age of a resident that leaves."""
-    m = memory_of(words)
     m.x[ages_at(m, stream_of(m, slot)) + A_GONE + bin_of(lived(m, slot))] += 1.0
 
 
@@ -100,9 +102,10 @@ def limit(m: Memory, stream: int) -> float:
 
 
 @inline
-def due(m: Memory) -> bool:
-    """Whether it is time for new estimates."""
-    return m.rule == AGE and m.x[AGE_LIMIT] <= 0.0 and m.w[ARRIVALS] % ESTIMATE_EVERY == 0
+def arrived(h: Any, m: Memory) -> None:
+    """Estimate anew, every so often."""
+    if learns_ages(m) and m.w[ARRIVALS] % ESTIMATE_EVERY == 0:
+        estimate(m.w)
 
 
 @inner
@@ -127,6 +130,12 @@ def estimate(words: Any) -> None:
             m.x[line + A_MATCHES + k] *= 0.5
             m.x[line + A_GONE + k] *= 0.5
         m.x[line + A_LIMIT] = best / AGE_BINS
+
+
+@inline
+def victim(h: Any, m: Memory, pool: int) -> int:
+    """Whom AGE sheds."""
+    return overdue(m.w, pool)
 
 
 @inner

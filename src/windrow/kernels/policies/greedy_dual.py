@@ -24,12 +24,11 @@ from typing import Any
 import numpy as np
 
 from windrow.kernels import heap, levels, tournament
-from windrow.kernels.chains import key_of, link_at, slot_at, stream_at
+from windrow.kernels.chains import key_of, link_at, slot_at, stream_at, stream_of
 from windrow.kernels.directory import key_at
-from windrow.kernels.estimate import freq_at, worth_at
-from windrow.kernels.jit import entry, inline, inner
+from windrow.kernels.jit import inline, inner
+from windrow.kernels.layout import BASE as SCORE
 from windrow.kernels.layout import (
-    BASE,
     C_SEEN,
     C_SHIFT,
     C_TOP,
@@ -38,12 +37,13 @@ from windrow.kernels.layout import (
     CREDIT_SHARE,
     CREDIT_START,
     GAIN_NONE,
+    GAIN_ONE,
     GAIN_RANK,
     GAIN_TOP,
-    GREEDY_DUAL,
     HEAD,
     LEVELS,
     LINK_NEWER,
+    LINK_OLDER,
     MARK,
     MARK_NEXT,
     MARKED,
@@ -54,18 +54,42 @@ from windrow.kernels.layout import (
     PER_STREAM,
     POOL,
     POOL_SIZE,
+    R_STREAM,
+    R_TIME,
     SCORE_OFF,
     SEQ,
     START_TOP,
     START_TUNED,
     START_ZERO,
+    TAIL,
+    TIME,
     USED_ROWS,
 )
 from windrow.kernels.memory import Memory, memory_of
-from windrow.kernels.score import group_leaf, lose_head, lowest_group, root_at, stream_of, touch_group, waits
-from windrow.kernels.tuner import trial_share
+from windrow.kernels.policies.ranked import (
+    group_leaf,
+    lose_head,
+    lowest_group,
+    restore_key_leaves,
+    restore_row_leaves,
+    touch_all,
+    touch_group,
+    touch_row,
+    waits,
+)
+from windrow.kernels.statistics.counts import freq_at, worth_at
+from windrow.kernels.tuner import next_trial, trial_share, tunes
+from windrow.kernels.windows import pair_fits
 
+BASE = "ranked"
+KEEPS = ("credits",)
 LAG = 4
+
+
+@inline
+def root_at(m: Memory, record: int, stream: int) -> int:
+    """Where the root of a key's heap of credits stands, as slot + 1."""
+    return record + 1 + (PER_STREAM + 1) * m.streams + stream
 
 
 @inline
@@ -112,7 +136,13 @@ def level_credit(m: Memory, slot: int) -> float:
 
 
 @inline
-def enter(m: Memory, slot: int) -> None:
+def starts(h: Any, m: Memory, rx: Any, at: int, slot: int) -> None:
+    """Give a newcomer its first credit."""
+    m.x[score_at(m, slot)] = first_credit(h, m.w, stream_of(m, slot))
+
+
+@inline
+def entered(h: Any, m: Memory, slot: int) -> None:
     """Take note of a resident whose credit stands in its score; by key the score becomes its base."""
     stream = stream_of(m, slot)
     line = levels.line_at(m, pool_of(m, stream))
@@ -125,14 +155,16 @@ def enter(m: Memory, slot: int) -> None:
         root = root_at(m, record, stream)
         m.w[root] = heap.insert(m, m.w[root] - 1, slot) + 1
         if m.w[root] - 1 == slot:
-            touch_group(m.w, key_of(m, slot, 0), stream)
+            touch_group(h, m.w, key_of(m, slot, 0), stream)
     if files(m):
         levels.put(m, pool_of(m, stream), level_credit(m, slot))
+    if m.by_row:
+        touch_row(h, m.w, slot, False)
 
 
 @inline
-def leave(m: Memory, slot: int) -> None:
-    """Forget a resident; by row its leaf is left to the caller."""
+def leaving(h: Any, m: Memory, slot: int, reason: int) -> None:
+    """Forget a resident; by row its leaf is cleared when it has left."""
     stream = stream_of(m, slot)
     if files(m):
         levels.take(m, pool_of(m, stream), level_credit(m, slot))
@@ -146,13 +178,32 @@ def leave(m: Memory, slot: int) -> None:
         m.x[freq_at(record, stream)] = 0.0
         m.x[filed_at(m, record, stream)] = 0.0
     if was_root:
-        lose_head(m.w, key_of(m, slot, 0), stream)
+        lose_head(h, m.w, key_of(m, slot, 0), stream)
 
 
-@entry
-def build(block: Any) -> None:
+@inline
+def left(h: Any, m: Memory, slot: int) -> None:
+    """By row, clear the leaf."""
+    if m.by_row:
+        touch_row(h, m.w, slot, True)
+
+
+@inline
+def hopeless(h: Any, m: Memory, r: Any, at: int, key: int) -> bool:
+    """Never: nobody knows what credit a newcomer will start with."""
+    return False
+
+
+@inline
+def moved(h: Any, a: Memory, b: Memory, slot: int, there: int, same: bool) -> None:
+    """Keep the credit of a row that has one; without a history all start alike."""
+    b.x[score_at(b, there)] = credit_of(a, slot) if same else 0.0
+
+
+@inner
+def build(words: Any) -> None:
     """Heaps and levels from the residents' scores and the keys' counts; the lines of credits stand already."""
-    m = memory_of(block)
+    m = memory_of(words)
     for stream in range(m.streams):
         slot = m.w[stream_at(m, stream) + OLDEST]
         while slot >= 0:
@@ -162,6 +213,15 @@ def build(block: Any) -> None:
             if files(m):
                 levels.put(m, pool_of(m, stream), level_credit(m, slot))
             slot = m.w[slot_at(m, slot) + NEWER]
+
+
+@inline
+def restored(h: Any, m: Memory, ends: Any, turn: Any) -> int:
+    """Heaps and levels first, then leaves."""
+    build(m.w)
+    count = restore_row_leaves(h, m, ends, turn) if m.by_row else restore_key_leaves(h, m, ends, turn)
+    h.rebuild(h, m)
+    return count
 
 
 @inner
@@ -187,11 +247,33 @@ def renew(words: Any, pool: int) -> None:
             levels.clear(m.w, pool, int(least), levels.width_for(int(most) - int(least)))
 
 
+@inline
+def rank_all(h: Any, m: Memory) -> None:
+    """Choose all levels anew, and compute every leaf."""
+    if files(m):
+        for pool in range(m.pools):
+            renew(m.w, pool)
+    touch_all(h, m.w)
+
+
 # ---------------------------------------------------------------------------------------------- credits
 
 
+@inline
+def leader(h: Any, m: Memory, record: int, stream: int) -> int:
+    """The resident that stands for a key on a stream, or NONE: the one with the least credit."""
+    return m.w[root_at(m, record, stream)] - 1
+
+
+@inline
+def group_score(h: Any, m: Memory, key: int, stream: int) -> float:
+    """The least credit of a key and stream."""
+    record = key_at(m, 0, key)
+    return m.x[score_at(m, leader(h, m, record, stream))] + m.x[freq_at(record, stream)]
+
+
 @inner
-def first_credit(words: Any, stream: int) -> float:
+def first_credit(h: Any, words: Any, stream: int) -> float:
     """The credit of a row of a stream that is about to be admitted."""
     m = memory_of(words)
     start, pool = m.w[CREDIT_START], pool_of(m, stream)
@@ -211,37 +293,73 @@ def first_credit(words: Any, stream: int) -> float:
             m.w[line + C_SEEN] = 0
             renew(m.w, pool)
     share = trial_share(m) if start == START_TUNED else m.x[CREDIT_SHARE]
-    lowest = m.x[tournament.leaf_at(m, pool, least(m, pool)) + BASE]
+    lowest = m.x[tournament.leaf_at(m, pool, lowest_leaf(h, m, pool)) + SCORE]
     return max(levels.percentile(m, pool, rows, share), lowest)
 
 
 @inline
-def least(m: Memory, pool: int) -> int:
+def lowest_leaf(h: Any, m: Memory, pool: int) -> int:
     """The leaf with the least credit; by row those are looked at again that have gained since they were last."""
     if m.by_row == 0:
-        return lowest_group(m.w, pool)
+        return lowest_group(h, m.w, pool)
     leaf = tournament.winner(m, pool)
-    while m.x[tournament.leaf_at(m, pool, leaf) + BASE] < m.x[score_at(m, leaf)]:
-        m.x[tournament.leaf_at(m, pool, leaf) + BASE] = m.x[score_at(m, leaf)]
+    while m.x[tournament.leaf_at(m, pool, leaf) + SCORE] < m.x[score_at(m, leaf)]:
+        m.x[tournament.leaf_at(m, pool, leaf) + SCORE] = m.x[score_at(m, leaf)]
         tournament.update(m, pool, leaf, 0.0)
         leaf = tournament.winner(m, pool)
     return leaf
 
 
 @inline
-def marks(m: Memory) -> bool:
+def watches(h: Any, m: Memory) -> bool:
     """Whether matched rows are marked one by one."""
-    return m.rule == GREEDY_DUAL and m.by_row != 0 and m.w[CREDIT_GAIN] != GAIN_NONE
+    return m.by_row != 0 and m.w[CREDIT_GAIN] != GAIN_NONE
 
 
 @inline
-def mark(m: Memory, slot: int) -> None:
+def matched(h: Any, m: Memory, slot: int) -> None:
     """Note that the present arrival has matched a resident."""
     at = heap.links_at(m, slot)
     if m.w[at + MARK] != m.w[SEQ]:  # unique: it is raised when a row is taken
         m.w[at + MARK] = m.w[SEQ]
         m.w[at + MARK_NEXT] = m.w[MARKED]
         m.w[MARKED] = slot
+
+
+@inline
+def joined(h: Any, m: Memory) -> None:
+    """Whoever the present arrival matches is paid by every join."""
+    if m.w[MARKED] >= 0:
+        pay_marked(m.w)
+
+
+@inline
+def rewarded(h: Any, m: Memory, r: Any, at: int, key: int, found: int) -> None:
+    """Give credit to the residents that the row at a place has matched; try initial credits, if they are tuned."""
+    if found > 0:
+        if m.by_row:
+            if m.w[MARKED] >= 0:
+                pay_marked(m.w)
+        elif m.w[CREDIT_GAIN] == GAIN_ONE:
+            other = 1 - r[at + R_STREAM]
+            if found == m.w[key_at(m, 0, key) + PER_STREAM * other + COUNT]:
+                pay_key(h, m, key, other)
+            else:
+                pay_some(h, m.w, r[at + R_STREAM], r[at + R_TIME], key)
+    if tunes(m):
+        next_trial(m.w)
+
+
+@inner
+def pay_some(h: Any, words: Any, stream: int, time: int, key: int) -> None:
+    """Give credit to those partners of a key that lie in the window of a row of a stream and time."""
+    m = memory_of(words)
+    other = 1 - stream
+    partner = m.w[key_at(m, 0, key) + PER_STREAM * other + TAIL]
+    while partner >= 0:
+        if pair_fits(m, stream, time, other, m.w[slot_at(m, partner) + TIME]) > 0:
+            pay_one(h, m.w, partner)
+        partner = m.w[link_at(m, partner, 0) + LINK_OLDER]
 
 
 @inner
@@ -275,14 +393,14 @@ def pay_marked(words: Any) -> None:
 
 
 @inline
-def pay_key(m: Memory, key: int, stream: int) -> None:
+def pay_key(h: Any, m: Memory, key: int, stream: int) -> None:
     """Give all residents of a key and stream one more."""
     record = key_at(m, 0, key)
     gained = m.x[freq_at(record, stream)] + 1.0
     m.x[freq_at(record, stream)] = gained
-    if not waits(m):
+    if not waits(h, m):
         leaf = group_leaf(m, key, stream)
-        m.x[tournament.leaf_at(m, pool_of(m, stream), leaf) + BASE] += 1.0  # the same row stands for the key
+        m.x[tournament.leaf_at(m, pool_of(m, stream), leaf) + SCORE] += 1.0  # the same row stands for the key
         tournament.update(m, pool_of(m, stream), leaf, 0.0)
     if files(m) and (gained - m.x[filed_at(m, record, stream)]) * LAG >= m.w[record + PER_STREAM * stream + COUNT]:
         file_key(m.w, key, stream)
@@ -303,7 +421,7 @@ def file_key(words: Any, key: int, stream: int) -> None:
 
 
 @inner
-def pay_one(words: Any, slot: int) -> None:
+def pay_one(h: Any, words: Any, slot: int) -> None:
     """By key: give one resident one more, where others of its key did not match."""
     m = memory_of(words)
     stream, key = stream_of(m, slot), key_of(m, slot, 0)
@@ -315,4 +433,4 @@ def pay_one(words: Any, slot: int) -> None:
     m.w[root] = heap.insert(m, rest, slot) + 1
     if files(m):
         levels.put(m, pool_of(m, stream), level_credit(m, slot))
-    touch_group(m.w, key, stream)
+    touch_group(h, m.w, key, stream)

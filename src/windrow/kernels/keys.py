@@ -1,0 +1,72 @@
+"""Keys of a directory as rows come and go: met when a row arrives, held while rows have them, kept for statistics."""
+
+from typing import Any
+
+from windrow.kernels import directory
+from windrow.kernels.directory import key_at
+from windrow.kernels.jit import inline
+from windrow.kernels.layout import COUNT, DIR_SIZE, KEY_IDLE, PER_STREAM
+from windrow.kernels.memory import Memory
+
+
+@inline
+def is_idle(m: Memory, d: int, key: int) -> bool:
+    """Whether a key has no residents."""
+    record = key_at(m, d, key)
+    for stream in range(m.streams):
+        if m.w[record + PER_STREAM * stream + COUNT] > 0:
+            return False
+    return True
+
+
+@inline
+def unused(m: Memory, d: int, key: int, stream: int) -> bool:
+    """Whether nothing is charged for a key: without residents or, in split memory, without residents of the stream."""
+    if m.pools == 1:
+        return is_idle(m, d, key)
+    return m.w[key_at(m, d, key) + PER_STREAM * stream + COUNT] == 0
+
+
+@inline
+def meet_key(h: Any, m: Memory, d: int, code: int) -> int:
+    """The key number of a code, new if need be; it is not known yet whether it will have residents."""
+    key = directory.find(m, d, code)
+    if key < 0:
+        key = directory.add(m, d, code)
+        h.opened(h, m, d, key, code)
+        if m.keep_idle:
+            m.w[m.dirs_at + d * DIR_SIZE + KEY_IDLE] += 1
+    return key
+
+
+@inline
+def hold_key(m: Memory, d: int, key: int) -> None:
+    """Let a key that was met have residents from now on."""
+    if m.keep_idle and is_idle(m, d, key):
+        m.w[m.dirs_at + d * DIR_SIZE + KEY_IDLE] -= 1
+
+
+@inline
+def open_key(h: Any, m: Memory, d: int, code: int) -> int:
+    """The key number of a code that will have residents, new if need be."""
+    key = meet_key(h, m, d, code)
+    hold_key(m, d, key)
+    return key
+
+
+@inline
+def pass_key(m: Memory, d: int, key: int) -> None:
+    """Forget a key that was met in vain, unless it has residents or is kept for its frequencies."""
+    if key >= 0 and not m.keep_idle and is_idle(m, d, key):
+        directory.remove(m, d, key)
+
+
+@inline
+def close_key(m: Memory, d: int, key: int) -> None:
+    """Forget a key that has no residents left, or keep it for its frequencies."""
+    if not is_idle(m, d, key):
+        return
+    if m.keep_idle:
+        m.w[m.dirs_at + d * DIR_SIZE + KEY_IDLE] += 1
+    else:
+        directory.remove(m, d, key)

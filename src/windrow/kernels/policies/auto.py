@@ -1,0 +1,121 @@
+"""AUTO: p, how often partners arrive, as the present choice counts arrivals (state/chooser.py finds the choice).
+
+A key has two counts for each stream, of all arrivals and of recent ones, whose weights grow. A choice (CHOICE) asks for
+the one or the other or both, of the partners' streams or of all streams together:
+
+    BRIEF    recent arrivals instead of all
+    MIXED    with BRIEF: all arrivals beside them, each of which counts MIX, about what recent ones weigh in the mean
+    POOLED   of all streams together
+"""
+
+from typing import Any
+
+from windrow.kernels.chains import stream_at
+from windrow.kernels.jit import inline
+from windrow.kernels.layout import BRIEF, CHOICE, CHOICE_WORDS, GROWTH, MIX, MIXED, PER_STREAM, POOLED, RANK
+from windrow.kernels.memory import Memory
+from windrow.kernels.statistics.counts import freq_at, worth_at
+
+BASE = "counting"
+TRIES = True
+WAYS = CHOICE_WORDS
+KEEPS = ("recent",)
+
+
+@inline
+def brief_at(m: Memory, record: int, stream: int) -> int:
+    """Where a key's count of recent arrivals stands."""
+    return record + 1 + (PER_STREAM + (1 if m.valued else 0)) * m.streams + stream
+
+
+@inline
+def brief_worth_at(m: Memory, record: int, stream: int) -> int:
+    """Where that count weighted by output value stands."""
+    return brief_at(m, record, stream) + m.streams
+
+
+@inline
+def ways(h: Any) -> int:
+    """All combinations."""
+    return WAYS
+
+
+@inline
+def way(h: Any, m: Memory) -> int:
+    """The present choice."""
+    return m.w[CHOICE]
+
+
+@inline
+def mixed(m: Memory, whole: int, brief: int, way: int) -> float:
+    """What a way to count makes of the counts of all arrivals and of recent ones that stand at two places."""
+    if way & BRIEF == 0:
+        return m.x[whole]
+    if way & MIXED == 0:
+        return m.x[brief]
+    return m.x[brief] + m.x[whole] * m.x[MIX]
+
+
+@inline
+def counted(h: Any, m: Memory, record: int, stream: int, way: int) -> float:
+    """How often a key arrives on a stream, by a way to count."""
+    if way & POOLED == 0:
+        return mixed(m, freq_at(record, stream), brief_at(m, record, stream), way)
+    total = 0.0
+    for each in range(m.streams):
+        total += mixed(m, freq_at(record, each), brief_at(m, record, each), way)
+    return total
+
+
+@inline
+def counts_own(h: Any, m: Memory) -> bool:
+    """Whether an arrival also counts for the rows of its own stream."""
+    return m.w[CHOICE] & POOLED != 0
+
+
+@inline
+def worth_of(h: Any, m: Memory, record: int, stream: int) -> float:
+    """The same weighted by output value; never pooled, for values of different streams do not compare."""
+    return mixed(m, worth_at(m, record, stream), brief_worth_at(m, record, stream), m.w[CHOICE])
+
+
+@inline
+def count_in(h: Any, m: Memory, record: int, stream: int, weight: float, gain: float) -> None:
+    """Count an arrival: as one among all, by its weight among the recent ones."""
+    m.x[freq_at(record, stream)] += 1.0
+    m.x[brief_at(m, record, stream)] += weight
+    if m.valued:
+        m.x[worth_at(m, record, stream)] += gain
+        m.x[brief_worth_at(m, record, stream)] += weight * gain
+
+
+@inline
+def count_weight(h: Any, m: Memory) -> float:
+    """What the latest arrival has added to its key's count of all arrivals."""
+    return 1.0
+
+
+@inline
+def histogram_total(h: Any, m: Memory, stream: int, total: float) -> float:
+    """Histograms weigh recent arrivals more; keys may not, or count all arrivals beside them."""
+    if m.w[CHOICE] & BRIEF == 0 and m.x[GROWTH] != 1.0:
+        return float(m.w[stream_at(m, stream) + RANK])
+    return total * 2.0 if m.w[CHOICE] & MIXED else total
+
+
+@inline
+def fading_at(h: Any, m: Memory, record: int, stream: int) -> int:
+    """Counts of recent arrivals have weights that grow."""
+    return brief_at(m, record, stream)
+
+
+@inline
+def fading_worth_at(h: Any, m: Memory, record: int, stream: int) -> int:
+    """The same, weighted by output value."""
+    return brief_worth_at(m, record, stream)
+
+
+@inline
+def way_fades(h: Any, way: int) -> bool:
+    """Ways that look at recent arrivals do."""
+    return way & BRIEF != 0

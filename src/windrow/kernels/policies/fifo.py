@@ -1,0 +1,3 @@
+"""FIFO: of a pool, the oldest resident is shed, which is what the hooks do by themselves."""
+
+BASE = "policy"

@@ -1,0 +1,184 @@
+"""All hooks, in the order in which a row comes to them, as they are for a policy that does nothing there.
+
+    met, opened             its keys are looked up; a key is new
+    arrived                 it is counted
+    watches, matched        whether residents that it matches are looked at, and each of them
+    joined, rewarded        it has been probed, in one of several joins and in all
+    found_all               its matches are counted
+    learn_pair, learn_row   statistics see it
+    hopeless, starts        it is about to be admitted
+    entered                 it is a resident
+    leaving, left           it is about to leave; it has left its lists
+    ending                  a resident that has all but expired
+    freshen, victim         memory is full: priorities at the present clock, and whom to shed
+    rank_all, rebuild       windows or caps have changed; the block has moved
+    restored, moved         a resident has come from a snapshot, or from another block
+
+Hooks get the hooks themselves, so that they can call others, and the memory; `r` and `rx` are the batch, and `at` is
+where the row stands in it. What a hook learns or notes stands in columns and tables that the policy declares, by the
+names in capitals.
+"""
+
+from typing import Any
+
+from windrow.kernels.apart import apart, length
+from windrow.kernels.chains import oldest, slot_at, stream_at
+from windrow.kernels.directory import find
+from windrow.kernels.jit import inline
+from windrow.kernels.layout import LAST_ROWS, MATCHED, NONE, OLDEST, POOL, REACH, TIME, WATERMARK
+from windrow.kernels.memory import Memory
+
+RANKED = False  # whether residents have leaves in tournaments
+DRIFTING = False  # whether priorities move with the clock
+OWN_LEAVES = False  # whether each resident has a leaf of its own, whatever the query
+GIVEN = False  # whether a number comes with each row
+TRIES = False  # whether it tries out how to count arrivals (state/chooser.py)
+WAYS = 1  # in how many ways arrivals are counted
+KEEPS: tuple[str, ...] = ()  # what it keeps beside that, by the names of state/plan.py
+
+
+@inline
+def met(h: Any, m: Memory, code: int) -> int:
+    """The number of an arriving row's key, or NONE where it has no residents and need not be known."""
+    return find(m, 0, code)
+
+
+@inline
+def opened(h: Any, m: Memory, d: int, key: int, code: int) -> None:
+    """A key is new; its record is zero."""
+
+
+@inline
+def arrived(h: Any, m: Memory) -> None:
+    """A row has been counted."""
+
+
+@inline
+def watches(h: Any, m: Memory) -> bool:
+    """Whether `matched` wants to see the residents that the present arrival matches."""
+    return False
+
+
+@inline
+def matched(h: Any, m: Memory, slot: int) -> None:
+    """The present arrival matches a resident."""
+
+
+@inline
+def found_all(h: Any, m: Memory, found: int) -> None:
+    """The present arrival has so many matches."""
+    m.w[MATCHED] += found
+
+
+@inline
+def rewarded(h: Any, m: Memory, r: Any, at: int, key: int, found: int) -> None:
+    """The row at a place has been probed and has so many matches; its first key, where it has one."""
+
+
+@inline
+def joined(h: Any, m: Memory) -> None:
+    """The present arrival has been probed in one of several joins."""
+
+
+@inline
+def learns(h: Any, m: Memory) -> bool:
+    """Whether arrivals teach the statistics anything."""
+    return False
+
+
+@inline
+def learn_pair(h: Any, m: Memory, r: Any, rx: Any, at: int, key: int) -> None:
+    """Let the statistics see the row at a place of a join of two streams with a common key."""
+
+
+@inline
+def learn_row(h: Any, m: Memory, r: Any, rx: Any, at: int, slot: int) -> None:
+    """Let the statistics see the row at a place of any other join, which has been given a slot."""
+
+
+@inline
+def hopeless(h: Any, m: Memory, r: Any, at: int, key: int) -> bool:
+    """Whether the row at a place would be the first to be shed, so that admitting it is wasted work."""
+    return False
+
+
+@inline
+def starts(h: Any, m: Memory, rx: Any, at: int, slot: int) -> None:
+    """The row at a place of the batch is about to be admitted in a slot."""
+
+
+@inline
+def entered(h: Any, m: Memory, slot: int) -> None:
+    """A row is a resident now, in its lists, and charged."""
+
+
+@inline
+def leaving(h: Any, m: Memory, slot: int, reason: int) -> None:
+    """A resident is about to leave memory."""
+
+
+@inline
+def left(h: Any, m: Memory, slot: int) -> None:
+    """A resident has been taken out of its lists, and its charge is gone."""
+
+
+@inline
+def ending(h: Any, m: Memory, pool: int) -> int:
+    """A resident of a pool that could only match more rows of the present instant, or NONE."""
+    for stream in range(m.streams):
+        mine = stream_at(m, stream)
+        slot = m.w[mine + OLDEST]
+        if slot >= 0 and m.w[mine + POOL] == pool and m.w[mine + LAST_ROWS] == 0:
+            time = m.w[slot_at(m, slot) + TIME]
+            if m.w[WATERMARK] >= time and apart(m.w[WATERMARK], time) >= length(m.w[mine + REACH]):
+                return slot
+    return NONE
+
+
+@inline
+def freshen(h: Any, m: Memory, pool: int) -> None:
+    """Rows of a pool are about to be shed."""
+
+
+@inline
+def victim(h: Any, m: Memory, pool: int) -> int:
+    """Whom to shed next: the oldest."""
+    return oldest(m, pool)
+
+
+@inline
+def warm_path(h: Any, m: Memory, key: int, stream: int) -> None:
+    """A row of a key will soon arrive on the other stream: fetch what will be written."""
+
+
+@inline
+def rank_all(h: Any, m: Memory) -> None:
+    """Windows, caps or what priorities rest on have changed."""
+
+
+@inline
+def rebuild(h: Any, m: Memory) -> None:
+    """The block has moved."""
+
+
+@inline
+def restored(h: Any, m: Memory, ends: Any, turn: Any) -> int:
+    """Residents have been put into the block by columns; `ends` and `turn` are what was kept of leaves, or nothing.
+
+    How many lines of them belong to leaves, or NONE when some are missing.
+    """
+    return 0
+
+
+@inline
+def moved(h: Any, a: Memory, b: Memory, slot: int, there: int, same: bool) -> None:
+    """A resident of block `a` has been copied to a slot of block `b`, whose policy this is, and will be admitted.
+
+    `same` says whether `a` has the same policy.
+    """
+
+
+@inline
+def count_weight(h: Any, m: Memory) -> float:
+    """What the latest arrival has added to its key's frequency."""
+    return 1.0

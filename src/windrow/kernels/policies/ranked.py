@@ -1,0 +1,449 @@
+"""Policies that keep priorities: a tournament finds the resident that is worth least.
+
+Where every stream shares one key and no output value is given, all rows of a stream with one key are worth the same:
+the leaf is (key, stream) and its oldest row stands for it (with credits, the one that has least). Such a leaf may wait:
+it then says too little, and is brought up to date when it wins (`waits`). Otherwise each row is a leaf of its own; its
+score is taken when it arrives and looked at again when it is about to be shed.
+
+Below `leader` stand the hooks that only such policies have: who stands for a group, what a group or a row is worth, and
+from when on a priority falls that drifts with the clock.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from windrow.kernels import tournament
+from windrow.kernels.apart import apart, length
+from windrow.kernels.chains import key_of, link_at, oldest, slot_at, stream_at, stream_of
+from windrow.kernels.directory import key_at
+from windrow.kernels.jit import inline, inner
+from windrow.kernels.keys import unused
+from windrow.kernels.layout import (
+    ARRIVALS,
+    ARRIVED,
+    CACHED,
+    CAP_BYTES,
+    CAP_ROWS,
+    CLOCK,
+    COUNT,
+    ENDS,
+    HEAD,
+    KEY_BYTES,
+    KEY_TOP,
+    LAST_ROWS,
+    LINK_OLDER,
+    NEWER,
+    NONE,
+    OFFSET,
+    OLDEST,
+    PENDING,
+    PER_STREAM,
+    POOL,
+    POOL_SIZE,
+    R_COST,
+    R_STREAM,
+    R_TIME,
+    RANK,
+    REACH,
+    SCORE_OFF,
+    TIE,
+    TIME,
+    TOP,
+    TURN,
+    USED_BYTES,
+    USED_ROWS,
+    WIDTH,
+)
+from windrow.kernels.layout import BASE as SCORE
+from windrow.kernels.memory import Memory, fetch, memory_of
+
+BASE = "policy"
+RANKED = True
+HIGHEST = 1e150  # scores are cut here, so that a score times a clock stays finite
+PATH = 5  # levels of a tournament that are fetched ahead
+
+
+@inline
+def clock(m: Memory) -> float:
+    """Now, in the unit in which lifetimes are compared: event time, or arrivals where windows count rows."""
+    if m.w[stream_at(m, 0) + LAST_ROWS] > 0:
+        return float(m.w[ARRIVALS])
+    return float(m.w[CLOCK])
+
+
+@inline
+def expiry(m: Memory, slot: int) -> float:
+    """When a resident will expire, on the same clock."""
+    at, stream = slot_at(m, slot), stream_of(m, slot)
+    rank = m.w[at + m.rank_off] if m.w[stream_at(m, stream) + LAST_ROWS] > 0 else 0
+    return expiry_of(m, stream, m.w[at + TIME], rank)
+
+
+@inline
+def expiry_of(m: Memory, stream: int, time: int, rank: int) -> float:
+    """When a row of a stream will expire that has a time and, where windows count rows, a rank."""
+    mine = stream_at(m, stream)
+    rows, seen = m.w[mine + LAST_ROWS], m.w[mine + RANK]
+    if rows > 0:
+        return m.w[ARRIVALS] + (rows - (seen - 1 - rank)) * max(1.0, m.w[ARRIVALS] / max(seen, 1))
+    return float(time) + float(length(m.w[mine + REACH])) + 1.0
+
+
+@inline
+def held(m: Memory, slot: int) -> float:
+    """How long a resident has been held, on the same clock."""
+    if m.w[stream_at(m, 0) + LAST_ROWS] > 0:
+        return float(m.w[ARRIVALS] - m.w[slot_at(m, slot) + ARRIVED])
+    return float(apart(m.w[CLOCK], m.w[slot_at(m, slot) + TIME]))
+
+
+@inline
+def cut(score: float) -> float:
+    """A score that is finite and not negative."""
+    return min(max(score, 0.0), HIGHEST) if score == score else 0.0
+
+
+@inline
+def set_leaf(h: Any, m: Memory, leaf: int, slot: int, score: float) -> None:
+    """Write the priority of the leaf at a place, for the resident that stands for it; it is finite and not negative."""
+    score = cut(score)
+    m.w[leaf + TIE] = m.w[slot_at(m, slot) + ARRIVED]
+    m.x[leaf + SCORE] = score
+    if not m.drifting:
+        return
+    ends = expiry(m, slot)
+    m.x[leaf + ENDS] = ends
+    m.x[leaf + TURN] = h.turn_of(h, m, slot, score, ends)
+
+
+@inline
+def group_leaf(m: Memory, key: int, stream: int) -> int:
+    """The leaf of a key and stream."""
+    mine = stream_at(m, stream)
+    return key * m.w[m.pools_at + m.w[mine + POOL] * POOL_SIZE + WIDTH] + m.w[mine + OFFSET]
+
+
+@inline
+def group_of(m: Memory, pool: int, leaf: int) -> tuple[int, int]:
+    """The key and stream of a leaf."""
+    width = m.w[m.pools_at + pool * POOL_SIZE + WIDTH]
+    stream = 0
+    while m.w[stream_at(m, stream) + POOL] != pool or m.w[stream_at(m, stream) + OFFSET] != leaf % width:
+        stream += 1
+    return leaf // width, stream
+
+
+@inner
+def touch_group(h: Any, words: Any, key: int, stream: int) -> None:
+    """Bring the leaf of a key and stream up to date after its chain or its frequencies changed."""
+    m = memory_of(words)
+    pool = m.w[stream_at(m, stream) + POOL]
+    leaf = group_leaf(m, key, stream)
+    at = tournament.leaf_at(m, pool, leaf)
+    head = h.leader(h, m, key_at(m, 0, key), stream)
+    if head < 0:
+        if m.x[at + SCORE] == np.inf:
+            return
+        tournament.clear(m, at)
+    else:
+        score = h.group_score(h, m, key, stream)
+        if not m.drifting and m.x[at + SCORE] == score and m.w[at + TIE] == m.w[slot_at(m, head) + ARRIVED]:
+            return
+        set_leaf(h, m, at, head, score)
+    tournament.update(m, pool, leaf, clock(m))
+
+
+@inline
+def waits(h: Any, m: Memory) -> bool:
+    """Whether a leaf may say less than it should until it wins: that of a group.
+
+    What a key gains and what stands for it when its oldest row is gone only raise its priority. Not so where the time
+    for which a row will be held is an estimate, which may fall. And not where the state lies in the cache: there it
+    costs no more to touch a leaf at once than to look later whether it should have been.
+    """
+    if m.by_row or m.table_size <= CACHED or not h.only_rises(h):
+        return False
+    return m.drifting == 0 or m.w[stream_at(m, 0) + LAST_ROWS] == 0
+
+
+@inner
+def lose_head(h: Any, words: Any, key: int, stream: int) -> None:
+    """Bring the leaf of a key and stream up to date after the resident that stood for it has left, if it must be now.
+
+    It must be when nobody is left, or when the next one came earlier, which disordered rows may do.
+    """
+    m = memory_of(words)
+    head = h.leader(h, m, key_at(m, 0, key), stream)
+    if waits(h, m) and head >= 0:
+        leaf = tournament.leaf_at(m, m.w[stream_at(m, stream) + POOL], group_leaf(m, key, stream))
+        if m.w[slot_at(m, head) + ARRIVED] > m.w[leaf + TIE]:
+            return
+    touch_group(h, m.w, key, stream)
+
+
+@inner
+def lowest_group(h: Any, words: Any, pool: int) -> int:
+    """The leaf with the lowest priority: a leaf that wins and says too little is brought up to date first."""
+    m = memory_of(words)
+    leaf = tournament.winner(m, pool)
+    while waits(h, m):
+        at = tournament.leaf_at(m, pool, leaf)
+        if m.x[at + SCORE] == np.inf:
+            break
+        key, stream = group_of(m, pool, leaf)
+        head, score = h.leader(h, m, key_at(m, 0, key), stream), cut(h.group_score(h, m, key, stream))
+        if m.x[at + SCORE] == score and m.w[at + TIE] == m.w[slot_at(m, head) + ARRIVED]:
+            break
+        set_leaf(h, m, at, head, score)
+        tournament.update(m, pool, leaf, clock(m))
+        leaf = tournament.winner(m, pool)
+    return leaf
+
+
+@inner
+def touch_row(h: Any, words: Any, slot: int, gone: bool) -> None:
+    """Bring a resident's own leaf up to date."""
+    m = memory_of(words)
+    pool = m.w[stream_at(m, stream_of(m, slot)) + POOL]
+    at = tournament.leaf_at(m, pool, slot)
+    if gone:
+        tournament.clear(m, at)
+    else:
+        score = h.row_score(h, m, slot)
+        m.x[slot_at(m, slot) + m.w[SCORE_OFF]] = score
+        set_leaf(h, m, at, slot, score)
+    tournament.update(m, pool, slot, clock(m))
+
+
+@inner
+def touch_all(h: Any, words: Any) -> None:
+    """Compute every leaf anew and rebuild the tournaments."""
+    m = memory_of(words)
+    for pool in range(m.pools):
+        for leaf in range(leaves_used(m, pool)):
+            tournament.clear(m, tournament.leaf_at(m, pool, leaf))
+    for stream in range(m.streams):
+        fill_leaves(h, m.w, stream)
+    for pool in range(m.pools):
+        tournament.rebuild(m.w, pool, clock(m), leaves_used(m, pool))
+
+
+@inline
+def leaves_used(m: Memory, pool: int) -> int:
+    """How many leaves of a pool have ever been used, the first ones."""
+    if m.by_row:
+        return m.w[TOP]
+    return m.w[m.dirs_at + KEY_TOP] * m.w[m.pools_at + pool * POOL_SIZE + WIDTH]
+
+
+@inner
+def fill_leaves(h: Any, words: Any, stream: int) -> None:
+    """Write the leaves of one stream's residents, without repairing the tournament."""
+    m = memory_of(words)
+    pool = m.w[stream_at(m, stream) + POOL]
+    slot = m.w[stream_at(m, stream) + OLDEST]
+    while slot >= 0:
+        if m.by_row:
+            score = h.row_score(h, m, slot)
+            m.x[slot_at(m, slot) + m.w[SCORE_OFF]] = score
+            set_leaf(h, m, tournament.leaf_at(m, pool, slot), slot, score)
+        else:
+            key = key_of(m, slot, 0)
+            if h.leader(h, m, key_at(m, 0, key), stream) == slot:
+                at = tournament.leaf_at(m, pool, group_leaf(m, key, stream))
+                set_leaf(h, m, at, slot, h.group_score(h, m, key, stream))
+        slot = m.w[slot_at(m, slot) + NEWER]
+
+
+@inner
+def lowest(h: Any, words: Any, pool: int) -> int:
+    """The resident with the lowest priority."""
+    m = memory_of(words)
+    leaf = h.lowest_leaf(h, m, pool)
+    if m.x[tournament.leaf_at(m, pool, leaf) + SCORE] == np.inf:
+        return oldest(m, pool)  # no leaf holds anybody: cannot be, but a loop without end would be worse
+    if m.by_row:
+        for _ in range(4):  # what has gained since it was scored gets a second look
+            if h.row_score(h, m, leaf) == m.x[slot_at(m, leaf) + m.w[SCORE_OFF]]:
+                break
+            touch_row(h, m.w, leaf, False)
+            leaf = tournament.winner(m, pool)
+        return leaf
+    key, stream = group_of(m, pool, leaf)
+    return h.leader(h, m, key_at(m, 0, key), stream)
+
+
+# ------------------------------------------------------------------------------------------- hooks
+
+
+@inline
+def entered(h: Any, m: Memory, slot: int) -> None:
+    """Give a new resident its leaf, or let it be the first of its key."""
+    if m.by_row:
+        touch_row(h, m.w, slot, False)
+    elif m.w[link_at(m, slot, 0) + LINK_OLDER] < 0:
+        touch_group(h, m.w, key_of(m, slot, 0), stream_of(m, slot))
+
+
+@inline
+def left(h: Any, m: Memory, slot: int) -> None:
+    """Clear the leaf of a resident that has left, or let another stand for its key."""
+    if m.by_row:
+        touch_row(h, m.w, slot, True)
+    elif m.w[link_at(m, slot, 0) + LINK_OLDER] < 0:
+        lose_head(h, m.w, key_of(m, slot, 0), stream_of(m, slot))
+
+
+@inline
+def freshen(h: Any, m: Memory, pool: int) -> None:
+    """Decide the tournament at the present clock."""
+    tournament.advance(m.w, pool, clock(m))
+
+
+@inline
+def victim(h: Any, m: Memory, pool: int) -> int:
+    """The resident with the lowest priority."""
+    return lowest(h, m.w, pool)
+
+
+@inline
+def hopeless(h: Any, m: Memory, r: Any, at: int, key: int) -> bool:
+    """Whether the row at a place would be the first to be shed."""
+    if m.by_row or m.w[PENDING] > 0:  # who is left out will make room
+        return False
+    stream = r[at + R_STREAM]
+    if m.w[key_at(m, 0, key) + PER_STREAM * stream + COUNT] > 0:
+        return False  # an older row stands for the key: it would go first
+    pool = m.w[stream_at(m, stream) + POOL]
+    line, cost = m.pools_at + pool * POOL_SIZE, r[at + R_COST]
+    if unused(m, 0, key, stream):
+        cost += m.w[KEY_BYTES]
+    if m.w[line + USED_ROWS] < m.w[line + CAP_ROWS] and m.w[line + USED_BYTES] + cost <= m.w[line + CAP_BYTES]:
+        return False
+    if h.ending(h, m, pool) >= 0:
+        return False
+    ends = expiry_of(m, stream, r[at + R_TIME], m.w[stream_at(m, stream) + RANK] - 1)
+    return below_all(h, m.w, key, stream, pool, ends)
+
+
+@inner
+def below_all(h: Any, words: Any, key: int, stream: int, pool: int, ends: float) -> bool:
+    """Whether a row of a key that expires at a clock would have a lower priority than all residents of a pool."""
+    m = memory_of(words)
+    score, now = h.group_score(h, m, key, stream), clock(m)
+    if m.drifting:
+        tournament.advance(m.w, pool, now)
+        score = cut(score) * max(ends - now, 0.0)  # as a leaf computes it, to the last bit: ties decide
+    if score < tournament.priority(m, tournament.leaf_at(m, pool, tournament.winner(m, pool)), now):
+        return True  # a leaf never says too much
+    return score < tournament.priority(m, tournament.leaf_at(m, pool, lowest_group(h, m.w, pool)), now)
+
+
+@inline
+def warm_path(h: Any, m: Memory, key: int, stream: int) -> None:
+    """Fetch the lower part of the path above the leaf of a key and stream; the upper part is in the cache anyway."""
+    if m.by_row or waits(h, m):
+        return
+    pool = m.w[stream_at(m, stream) + POOL]
+    node = m.leaves + group_leaf(m, key, stream)
+    for _ in range(PATH):
+        fetch(m, tournament.node_at(m, pool, node))
+        node >>= 1
+
+
+@inline
+def rank_all(h: Any, m: Memory) -> None:
+    """Compute every leaf anew."""
+    touch_all(h, m.w)
+
+
+@inline
+def rebuild(h: Any, m: Memory) -> None:
+    """Decide the tournaments from their leaves."""
+    for pool in range(m.pools):
+        tournament.rebuild(m.w, pool, clock(m), m.leaves)
+
+
+@inline
+def restored(h: Any, m: Memory, ends: Any, turn: Any) -> int:
+    """Write all leaves from scores and counts, with what was kept of them, and decide the tournaments."""
+    count = restore_row_leaves(h, m, ends, turn) if m.by_row else restore_key_leaves(h, m, ends, turn)
+    h.rebuild(h, m)
+    return count
+
+
+@inline
+def restore_leaf(h: Any, m: Memory, at: int, slot: int, score: float, ends: Any, turn: Any, k: int) -> None:
+    """Write a leaf; where its line was kept, as it was."""
+    set_leaf(h, m, at, slot, score)
+    if ends.shape[0] > 0:
+        m.x[at + ENDS] = ends[k]
+    if turn.shape[0] > 0:
+        m.x[at + TURN] = turn[k]
+
+
+@inline
+def restore_row_leaves(h: Any, m: Memory, ends: Any, turn: Any) -> int:
+    """Write the leaf of every resident from its score; ends and turn hold a word for each slot, or nothing."""
+    for slot in range(m.w[TOP]):
+        pool = m.w[stream_at(m, stream_of(m, slot)) + POOL]
+        score = m.x[slot_at(m, slot) + m.w[SCORE_OFF]]
+        restore_leaf(h, m, tournament.leaf_at(m, pool, slot), slot, score, ends, turn, slot)
+    return m.w[TOP]
+
+
+@inline
+def restore_key_leaves(h: Any, m: Memory, ends: Any, turn: Any) -> int:
+    """Write the leaves of keys, one key's streams after another; how many, or NONE when kept lines are missing."""
+    n, kept = 0, max(ends.shape[0], turn.shape[0])
+    for key in range(m.w[m.dirs_at + KEY_TOP]):
+        for stream in range(m.streams):
+            head = h.leader(h, m, key_at(m, 0, key), stream)
+            if head < 0:
+                continue
+            if kept > 0 and n >= kept:
+                return NONE
+            at = tournament.leaf_at(m, m.w[stream_at(m, stream) + POOL], group_leaf(m, key, stream))
+            restore_leaf(h, m, at, head, h.group_score(h, m, key, stream), ends, turn, n)
+            n += 1
+    return n
+
+
+# ------------------------------------------------------------------------------------------- scores
+
+
+@inline
+def leader(h: Any, m: Memory, record: int, stream: int) -> int:
+    """The resident that stands for a key on a stream, or NONE: the oldest."""
+    return m.w[record + PER_STREAM * stream + HEAD]
+
+
+@inline
+def lowest_leaf(h: Any, m: Memory, pool: int) -> int:
+    """The leaf with the lowest priority, up to date."""
+    return lowest_group(h, m.w, pool)
+
+
+@inline
+def group_score(h: Any, m: Memory, key: int, stream: int) -> float:
+    """What the rows of a key and stream are worth."""
+    return 0.0
+
+
+@inline
+def row_score(h: Any, m: Memory, slot: int) -> float:
+    """What a resident is worth that has a leaf of its own."""
+    return m.x[slot_at(m, slot) + m.w[SCORE_OFF]]
+
+
+@inline
+def only_rises(h: Any) -> bool:
+    """Whether the priority of a group only rises with what happens to it, but for the clock."""
+    return True
+
+
+@inline
+def turn_of(h: Any, m: Memory, slot: int, score: float, ends: float) -> float:
+    """The clock from which on the priority of a resident falls that drifts, until it ends."""
+    return -np.inf

@@ -1,0 +1,1 @@
+"""What statistics learn from arrivals: how often keys arrive, and which values."""
