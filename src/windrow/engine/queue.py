@@ -137,16 +137,20 @@ class Queue:
         found = self._pass_by(binding, rows)
         self._take(held, rows, packed)
         waiting = self._waiting(binding, held)
-        shard = self.engine.bound()[1]
-        while (status := kernel.run_queue(shard.plan.hooks, shard.words, waiting)) != at.DONE:
+        while (status := self._run(waiting)) != at.DONE:
             if status == kernel.ROUND:
                 found.append(self._hand(held))
             else:
-                shard.make_room(status)
+                self.engine.bound()[1].make_room(status)
         if self._blind:  # nothing depends on when memory learns of it
             found.append(self._hand(held, whole_instants=True))
         self._tidy(held)
         return self._together(found)
+
+    def _run(self, waiting: kernel.Waiting) -> int:
+        """Let time pass until the engine is asked for something; what for."""
+        shard = self.engine.bound()[1]
+        return int(kernel.run_queue(shard.plan.hooks, shard.words, waiting))
 
     def serve(self, rows: int) -> pa.Table | None:
         """Let the engine take so many waiting rows now, beside what the simulated clock gives it; their matches."""

@@ -76,24 +76,40 @@ class Whole(JITCodeLibrary):
 
     def finalize(self) -> None:
         """Link every part once, then optimise and make machine code."""
-        parts = [library for library in below(self._linking_libraries) if isinstance(library, Part)]
-        self._linking_libraries = [lib for lib in below(self._linking_libraries) if not isinstance(lib, Part)]
-        for part in parts:
-            self._final_module.link_in(part.alone(), preserve=True)
+        libraries = below(self._linking_libraries)
+        for library in libraries:
+            if isinstance(library, Part):
+                self._final_module.link_in(library.alone(), preserve=True)
+        self._linking_libraries = [library for library in libraries if not isinstance(library, Part)]
         super().finalize()
 
 
+    def _verify_declare_only_symbols(self) -> None:
+        """Refuse to run without a function that is called: a part that was linked before it was asked for."""
+        super()._verify_declare_only_symbols()
+        missing = [function.name for function in self._final_module.functions if function.is_declaration]
+        for name in missing:
+            assert not name.startswith("_ZN"), f"{name} is called and was not linked"
+
+
 def below(libraries: list[Any]) -> list[Any]:
-    """Libraries, and all that the parts among them need, each once."""
-    found: dict[Any, None] = {}
-    waiting = list(reversed(libraries))
+    """Libraries, and all that the parts among them need, each once; callers before what they call.
+
+    LLVM links only what is asked for by then.
+    """
+    found: list[Any] = []
+    seen: set[Any] = set()
+    waiting = [(library, False) for library in libraries]
     while waiting:
-        library = waiting.pop()
-        if library not in found:
-            found[library] = None
+        library, done = waiting.pop()
+        if done:
+            found.append(library)
+        elif library not in seen:
+            seen.add(library)
+            waiting.append((library, True))
             if isinstance(library, Part):
-                waiting.extend(reversed(library._linking_libraries))
-    return list(found)
+                waiting.extend((other, False) for other in library._linking_libraries)
+    return found[::-1]
 
 
 def _module(library: Any) -> Any:
