@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import groupby
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated
 
@@ -48,8 +49,7 @@ def compile(
         raise WindrowError(
             "there is no folder for compiled kernels that can be written to: name one in NUMBA_CACHE_DIR"
         )
-    processes = min(jobs or min(os.cpu_count() or 1, 4), len(chosen))
-    seconds = _run(chosen, processes, Console(stderr=True))
+    seconds = _run(chosen, jobs or min(os.cpu_count() or 1, 4), Console(stderr=True))
     files = list(FOLDER.rglob("*.nbc"))
     size = sum(path.stat().st_size for path in files)
     if as_json:
@@ -60,18 +60,22 @@ def compile(
 
 
 def _run(chosen: list[Case | Others], processes: int, errors: Console) -> dict[str, float]:
-    """Run all cases in so many processes; the seconds that each took."""
+    """Run all cases in so many processes; the seconds that each took.
+
+    The cases of one policy have most kernels in common: one process runs them one after the other.
+    """
     from concurrent.futures import ProcessPoolExecutor, as_completed
     from multiprocessing import active_children, get_context
 
     seconds: dict[str, float] = {}
     fresh = get_context("spawn")  # a fork would begin with what this process has loaded
-    with _shown(errors, len(chosen)) as show, ProcessPoolExecutor(processes, fresh, _quiet) as pool:
+    alike = [list(group) for _, group in groupby(chosen, lambda case: case.policy)]
+    with _shown(errors, len(chosen)) as show, ProcessPoolExecutor(min(processes, len(alike)), fresh, _quiet) as pool:
         try:
-            for done in as_completed([pool.submit(_timed, case) for case in chosen]):
-                name, took = done.result()
-                seconds[name] = round(took, 1)
-                show(f"{name}: {took:.1f} s")
+            for done in as_completed([pool.submit(_timed, group) for group in alike]):
+                for name, took in done.result():
+                    seconds[name] = round(took, 1)
+                    show(f"{name}: {took:.1f} s")
         except BaseException:
             for child in active_children():
                 child.terminate()
@@ -101,7 +105,10 @@ def _quiet() -> None:
     NOTICE.say = lambda line: None
 
 
-def _timed(case: Case | Others) -> tuple[str, float]:
-    started = perf_counter()
-    case.run()
-    return str(case), perf_counter() - started
+def _timed(group: list[Case | Others]) -> list[tuple[str, float]]:
+    found = []
+    for case in group:
+        started = perf_counter()
+        case.run()
+        found.append((str(case), perf_counter() - started))
+    return found

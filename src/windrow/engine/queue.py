@@ -264,6 +264,8 @@ class Queue:
         state[state == kernel.SERVED] = kernel.SHED_HERE  # gone from here
         held.handed, self._q[kernel.UNHANDED] = last, np.count_nonzero(held.state[last:end] == kernel.SERVED)
         shard.words[at.LEARNED_AHEAD] = self.form == "integrated"
+        if self.form == "integrated":
+            shard.learn()
         return self.engine.push(batch)
 
     def _tidy(self, held: Held) -> None:

@@ -108,8 +108,10 @@ def splits(held: int, rows: int) -> int:
 
 @inline
 def begin(h: Any, m: Memory, r: Any, start: int, end: int) -> int:
-    """Begin a group: DONE, or what has to grow first (then nothing has changed)."""
+    """Begin a group: DONE, or what has to be done first (then nothing has changed)."""
     need = room(m, end - start)
+    if need == DONE:
+        need = h.unready(h, m, r, start, end)
     if need != DONE:
         return need
     words = row_words(m)

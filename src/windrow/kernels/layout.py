@@ -34,6 +34,8 @@ _next = count()
 SEQ, MATCHED, RANDOM, CLOCK, WATERMARK, CURSOR, ARRIVALS = (next(_next) for _ in range(7))
 PEAK_ROWS, PEAK_BYTES, FREE, FREE_COUNT, TOP, ROUTED, GONE, GONE_COUNT = (next(_next) for _ in range(8))
 WEIGHT, VALUE = (next(_next) for _ in range(2))  # floats
+# whether tournaments are kept (see policies/ranked.py), and whether arrivals are counted (see policies/counting.py)
+RANKING, LEARNING = (next(_next) for _ in range(2))
 MARKED, TRIAL, TRIAL_LEFT, TRIAL_START, TRIAL_SPAN, INITIAL = (next(_next) for _ in range(6))  # of credits
 CHOICE, HALF_LIFE = (next(_next) for _ in range(2))  # of the rule AUTO, see state/chooser.py
 MIX, MIX_UNTIL = (next(_next) for _ in range(2))  # floats
@@ -128,7 +130,7 @@ UNBIASED = -1.0  # in DROP: the share is found from what is seen
 # statistics
 STAT_NONE, STAT_ORACLE, STAT_RUNNING, STAT_SKETCH = range(4)
 # what a driver says when it comes back
-DONE, GROW_SLOTS, GROW_KEYS, GROW_BLOCKS, PRUNE, FULL, PAUSE, DRAIN = range(8)
+DONE, GROW_SLOTS, GROW_KEYS, GROW_BLOCKS, PRUNE, FULL, PAUSE, DRAIN, LEARN = range(9)
 # what is known of a row that was shed: its number, and the next number when it left; why is SHED or SAMPLED
 G_STREAM, G_ROW, G_SEQ, G_CLOCK, G_WHY, G_NUMBER, GONE_SIZE = range(7)
 

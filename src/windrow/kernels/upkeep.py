@@ -114,6 +114,12 @@ def release(h: Any, block: Any, slots: Any) -> None:
 
 
 @entry
+def begin_learning(h: Any, block: Any) -> None:
+    """Count the residents, and every arrival from now on."""
+    h.begin_learning(h, memory_of(block))
+
+
+@entry
 def reconsider(h: Any, block: Any) -> int:
     """After windows or caps have changed: expire, rank anew, shed. FULL if rows do not fit and none may be shed."""
     m = memory_of(block)

@@ -131,13 +131,14 @@ def start(plan: Plan, route: Route, emit: bool, capacity: Capacity | None = None
     write_shedding(words, plan)
     switches = {
         at.BY_ROW: plan.by_row, at.STATISTIC: plan.learning.kind,
-        at.KEEP_IDLE: plan.learning.kind == at.STAT_RUNNING, at.EMIT: emit,
+        at.EMIT: emit,
         at.FAIL_WHEN_FULL: plan.fail_when_full, at.HAS_VALUE: plan.value is not None,
         at.VALUE_SUM: plan.value == "sum", at.SEED: plan.seed, at.KEY_BYTES: plan.key_bytes(),
         at.IDLE_LIMIT: plan.idle_limit, at.DRIFTING: plan.drifting, at.OWN_CLOCK: plan.own_clock,
     }  # fmt: skip
     for word, switch in switches.items():
         words[word] = switch
+    write_learning(words, plan, not plan.learns_late)
     lines = view(words, at.STREAMS_AT, plan.streams, at.STREAM_SIZE)
     lines[:, [at.OLDEST, at.NEWEST, at.HINT]] = NONE
     lines[:, [at.LAST_TIME, at.SEEN_FIRST, at.SEEN_LAST]] = LOW
@@ -163,6 +164,12 @@ def write_shedding(words: np.ndarray, plan: Plan) -> None:
     words[at.INITIAL] = FIRST_TRIAL
     if plan.keeps("ages"):
         view(words, at.AGES_AT, plan.streams, at.AGE_SIZE).view(np.float64)[:, at.A_LIMIT] = 1.0
+
+
+def write_learning(words: np.ndarray, plan: Plan, learning: bool) -> None:
+    """Whether arrivals are counted, and keys kept for their counts."""
+    words[at.LEARNING] = learning
+    words[at.KEEP_IDLE] = learning and plan.learning.kind == at.STAT_RUNNING
 
 
 def write_growth(words: np.ndarray) -> None:

@@ -158,7 +158,7 @@ def _order(shard: Shard, slots: np.ndarray, keys: list[np.ndarray]) -> dict[str,
         place = np.empty(int(words[at.TOP]), np.int64)
         place[slots] = np.arange(len(slots))
         found = {f"p{pool}.dense": place[compact.read_dense(words, pool)] for pool in range(plan.pools)}
-    for name, word in lines_of(plan).items():
+    for name, word in lines_of(plan).items() if words[at.RANKING] else ():
         leaves = compact.read_row_leaves(words, slots, word) if plan.by_row else None
         leaves = compact.read_key_leaves(words, keys[0], word) if leaves is None else leaves
         found[name] = leaves.view(np.float64)

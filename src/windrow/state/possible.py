@@ -28,6 +28,8 @@ def head(words: np.ndarray, plan: Plan) -> bool:
     fine &= words[at.ROUTED] <= words[at.ARRIVALS]
     fine &= plan.value is not None or words[at.VALUE] == 0
     fine &= words[at.MATCHED] <= most_matches(words, plan)
+    fine &= words[at.LEARNING] == 1 or (plan.learns_late and words[at.LEARNING] == 0)
+    fine &= words[at.RANKING] == 0 or (plan.ranked and words[at.RANKING] == 1)
     return bool(fine) and _weights(words, plan) and _tuned(words, plan) and _sampled(words.view(np.float64))
 
 

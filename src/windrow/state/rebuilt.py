@@ -131,6 +131,8 @@ class _Building:
         """Head and lines."""
         words[HEAD] = self._get("head", len(HEAD))
         block.write_growth(words)
+        block.write_learning(words, self.plan, bool(words[at.LEARNING]))
+        _check(bool(words[at.LEARNING]) or not any(map(len, self.idle)), "idle")
         lines = view(words, at.STREAMS_AT, self.plan.streams, at.STREAM_SIZE)
         lines[:, LINE] = self._get("lines", self.plan.streams * len(LINE)).reshape(self.plan.streams, len(LINE))
         _check(possible.head(words, self.plan), "head")
@@ -286,8 +288,8 @@ class _Building:
         return int(self.plan.windows[stream, at.POOL - at.REACH])
 
     def _leaves(self, words: np.ndarray) -> None:
-        size = self.first[-1] if self.plan.by_row else None
-        kept = {name: self._get(name, size, np.float64) for name in lines_of(self.plan)}
+        size, lines = self.first[-1] if self.plan.by_row else None, lines_of(self.plan) if words[at.RANKING] else ()
+        kept = {name: self._get(name, size, np.float64) for name in lines}
         _check(all(possible.leaves(column) for column in kept.values()), "leaf")
         ends, turn = kept.get("leaf.ends", _NOTHING), kept.get("leaf.turn", _NOTHING)
         _check(len({len(column) for column in kept.values()}) <= 1, "leaf")

@@ -97,6 +97,8 @@ class Shard:
             self.grow(room.larger(self.plan, self.capacity, status, int(self.words[at.NEED])))
         elif status == at.PRUNE:
             upkeep.forget_rarest(self.words)
+        elif status == at.LEARN:
+            upkeep.begin_learning(self.plan.hooks, self.words)
         elif status == at.DRAIN:
             self._gone.append(upkeep.drain(self.words))
 
@@ -163,6 +165,7 @@ class Shard:
         """Take over the windows and caps of another plan of the same shape; expire and shed at once."""
         before = self.words.copy() if plan.fail_when_full else None
         block.write_windows(self.words, plan)
+        self.learn()
         if upkeep.reconsider(self.plan.hooks, self.words) == at.FULL:
             assert before is not None
             self.hold(before)
@@ -171,6 +174,11 @@ class Shard:
         self._prune()
         if self.chooser is not None:
             self.chooser.restart()
+
+    def learn(self) -> None:
+        """Let arrivals be counted from now on, if they are not yet."""
+        if not self.words[at.LEARNING]:
+            self.make_room(at.LEARN)
 
     def _prune(self) -> None:
         """Forget keys that only statistics keep, until there are as few as the plan allows."""
@@ -188,6 +196,8 @@ class Shard:
         oracle_rows = int(self.words[at.ORACLE_ROWS]) if learned else 0
         other = Shard.with_room(plan, bool(self.words[at.EMIT]), self._room_in(plan), oracle_rows)
         other.notes_as(self)
+        if learned:
+            block.write_learning(other.words, plan, bool(self.words[at.LEARNING]))
         block.carry(self.words, self.plan, other.words, plan, learned)
         if prepare is not None:
             prepare(other)
@@ -195,6 +205,7 @@ class Shard:
         slots = upkeep.move_residents(
             plan.hooks, self.words, other.words, extra, plan.rule == self.plan.rule, learned, 0.0, 1.0
         )
+        other.learn()
         if upkeep.reconsider(plan.hooks, other.words) == at.FULL:
             raise Full
         other._prune()
@@ -208,6 +219,7 @@ class Shard:
         capacity = self._room_in(self.plan) if share == 1.0 else self.room_for_sample(low, high)
         other = Shard.with_room(self.plan, False, capacity)
         other.chooser = None
+        block.write_learning(other.words, self.plan, bool(self.words[at.LEARNING]))
         block.carry(self.words, self.plan, other.words, other.plan, learned=True)
         upkeep.move_residents(self.plan.hooks, self.words, other.words, 0, True, True, low, high)
         if share < 1.0:

@@ -1,32 +1,51 @@
 """Policies that go by how often partners arrive: what they keep of arrivals, and how chances follow from it.
 
-Statistics count every arrival under its keys, and keep keys whose rows have left. Below `ways` stand the hooks that
-only such policies have: in how many ways arrivals are counted, which of them is asked for, and what each gives.
+Statistics count every arrival under its keys, and keep keys whose rows have left. Plain counts of two streams with a
+common key wait until a quarter of a cap is used (LEARNING): until then nothing is asked of them, and then they begin
+with the residents. Those are all rows that have come, unless some have expired meanwhile, and then memory is ample.
+Until then a join costs what an exact one costs, and no keys are kept.
+
+Below `ways` stand the hooks that only such policies have: in how many ways arrivals are counted, which of them is asked
+for, and what each gives.
 """
 
 from typing import Any
 
-from windrow.kernels.chains import key_of
-from windrow.kernels.directory import key_at
+from windrow.kernels.chains import key_of, slot_at, stream_at
+from windrow.kernels.directory import find, key_at
 from windrow.kernels.jit import inline, inner
 from windrow.kernels.joins import join_of_link, join_of_number, matches_in
 from windrow.kernels.keys import meet_key
 from windrow.kernels.layout import (
+    CAP_BYTES,
+    CAP_ROWS,
     COUNT,
+    DONE,
     GROWTH,
     H_FLOAT,
     HIST_OF_AT,
     HIST_SIZE,
     HISTS_AT,
+    KEEP_IDLE,
+    LEARN,
+    LEARNING,
+    NEWER,
+    OLDEST,
     PER_STREAM,
+    POOL_SIZE,
     R_CODES,
     R_STREAM,
+    RANKING,
+    SCORE_OFF,
+    STAT_RUNNING,
+    USED_BYTES,
+    USED_ROWS,
     VALUE_SUM,
     WEIGHT,
 )
 from windrow.kernels.memory import Memory, memory_of
 from windrow.kernels.policies import chances
-from windrow.kernels.policies.ranked import touch_all, touch_group, waits
+from windrow.kernels.policies.ranked import touch_group, waits
 from windrow.kernels.statistics.counts import (
     any_learning,
     arrivals_of,
@@ -45,13 +64,16 @@ BASE = "ranked"
 @inline
 def met(h: Any, m: Memory, code: int) -> int:
     """The number of an arriving row's key: it is counted."""
+    if m.w[LEARNING] == 0:
+        return find(m, 0, code)
     return meet_key(h, m, 0, code)
 
 
 @inline
 def opened(h: Any, m: Memory, d: int, key: int, code: int) -> None:
     """A new key may be known to the statistic."""
-    start_key(m.w, d, key, code)
+    if m.statistic != STAT_RUNNING:
+        start_key(m.w, d, key, code)
 
 
 @inline
@@ -63,7 +85,7 @@ def learns(h: Any, m: Memory) -> bool:
 @inline
 def learn_pair(h: Any, m: Memory, r: Any, rx: Any, at: int, key: int) -> None:
     """Let the statistics see the row at a place of a join of two streams with a common key."""
-    if any_learning(m):
+    if m.w[LEARNING] != 0 and any_learning(m):
         learn_link(h, m, r, rx, at, 0, 0, key)
         learn_end(h, m)
 
@@ -71,7 +93,7 @@ def learn_pair(h: Any, m: Memory, r: Any, rx: Any, at: int, key: int) -> None:
 @inline
 def learn_row(h: Any, m: Memory, r: Any, rx: Any, at: int, slot: int) -> None:
     """Let the statistics see the row at a place of any other join; priorities that rest on it follow."""
-    if any_learning(m):
+    if m.w[LEARNING] != 0 and any_learning(m):
         learn_links(h, m.w, r, rx, at, slot)
 
 
@@ -95,7 +117,7 @@ def learn_link(h: Any, m: Memory, r: Any, rx: Any, at: int, d: int, link: int, k
     """Let the statistics see one key of the arriving row at a place; groups that rest on it follow."""
     stream = r[at + R_STREAM]
     learn_key(h, m, d, key, stream, r[at + R_CODES + link], gain_of(m, rx, at))
-    if not m.by_row and not waits(h, m):
+    if m.w[RANKING] != 0 and not m.by_row and not waits(h, m):
         for other in range(m.streams):
             if (other != stream or h.counts_own(h, m)) and m.w[key_at(m, d, key) + PER_STREAM * other + COUNT] > 0:
                 touch_group(h, m.w, key, other)
@@ -105,7 +127,7 @@ def learn_link(h: Any, m: Memory, r: Any, rx: Any, at: int, d: int, link: int, k
 def learn_end(h: Any, m: Memory) -> None:
     """After each arrival that was learned from: recent ones may have grown too heavy."""
     if m.x[GROWTH] != 1.0 and fade(h, m.w):
-        touch_all(h, m.w)
+        h.rank_all(h, m)
 
 
 @inner
@@ -125,6 +147,46 @@ def learn_numbers(words: Any, r: Any, rx: Any, at: int, gain: float) -> None:
             line, place = m.w[HISTS_AT] + hist * HIST_SIZE, at + R_CODES + m.links + column
             number = rx[place] if m.w[line + H_FLOAT] else float(r[place])
             hist_learn(m.w, line, number, weight)
+
+
+@inline
+def unready(h: Any, m: Memory, r: Any, start: int, end: int) -> int:
+    """LEARN when a group of rows may bring a pool to a quarter of its cap; no group has more than an eighth in bytes."""
+    if m.w[LEARNING] != 0:
+        return DONE
+    for pool in range(m.pools):
+        line = m.pools_at + pool * POOL_SIZE
+        if m.w[line + USED_ROWS] + end - start > m.w[line + CAP_ROWS] >> 2:
+            return LEARN
+        if m.w[line + USED_BYTES] > m.w[line + CAP_BYTES] >> 3:
+            return LEARN
+    return DONE
+
+
+@inline
+def begin_learning(h: Any, m: Memory) -> None:
+    """Count the residents, and every arrival from now on."""
+    for stream in range(m.streams):
+        slot = m.w[stream_at(m, stream) + OLDEST]
+        while slot >= 0:
+            h.count_in(h, m, key_at(m, 0, key_of(m, slot, 0)), stream, m.x[WEIGHT], 1.0)
+            slot = m.w[slot_at(m, slot) + NEWER]
+    m.w[LEARNING] = 1
+    m.w[KEEP_IDLE] = 1
+
+
+@inline
+def starts(h: Any, m: Memory, rx: Any, at: int, slot: int) -> None:
+    """No score yet."""
+    if m.by_row:
+        m.x[slot_at(m, slot) + m.w[SCORE_OFF]] = 0.0
+
+
+@inline
+def moved(h: Any, a: Memory, b: Memory, slot: int, there: int, same: bool) -> None:
+    """No score yet."""
+    if b.by_row:
+        b.x[slot_at(b, there) + b.w[SCORE_OFF]] = 0.0
 
 
 @inline

@@ -56,6 +56,7 @@ from windrow.kernels.layout import (
     POOL_SIZE,
     R_STREAM,
     R_TIME,
+    RANKING,
     SCORE_OFF,
     SEQ,
     START_TOP,
@@ -67,6 +68,7 @@ from windrow.kernels.layout import (
 )
 from windrow.kernels.memory import Memory, memory_of
 from windrow.kernels.policies.ranked import (
+    begin_ranking,
     group_leaf,
     lose_head,
     lowest_group,
@@ -137,7 +139,9 @@ def level_credit(m: Memory, slot: int) -> float:
 
 @inline
 def starts(h: Any, m: Memory, rx: Any, at: int, slot: int) -> None:
-    """Give a newcomer its first credit."""
+    """Give a newcomer its first credit. It may be the least of all, so credits are ranked from the first row on."""
+    if m.w[RANKING] == 0:
+        begin_ranking(h, m.w)
     m.x[score_at(m, slot)] = first_credit(h, m.w, stream_of(m, slot))
 
 
@@ -197,6 +201,8 @@ def hopeless(h: Any, m: Memory, r: Any, at: int, key: int) -> bool:
 @inline
 def moved(h: Any, a: Memory, b: Memory, slot: int, there: int, same: bool) -> None:
     """Keep the credit of a row that has one; without a history all start alike."""
+    if b.w[RANKING] == 0:
+        begin_ranking(h, b.w)
     b.x[score_at(b, there)] = credit_of(a, slot) if same else 0.0
 
 
@@ -253,7 +259,8 @@ def rank_all(h: Any, m: Memory) -> None:
     if files(m):
         for pool in range(m.pools):
             renew(m.w, pool)
-    touch_all(h, m.w)
+    if m.w[RANKING] != 0:
+        touch_all(h, m.w)
 
 
 # ---------------------------------------------------------------------------------------------- credits

@@ -1,5 +1,6 @@
 """All hooks, in the order in which a row comes to them, as they are for a policy that does nothing there.
 
+    unready, begin_learning a group of rows is about to come; arrivals are counted from now on
     met, opened             its keys are looked up; a key is new
     arrived                 it is counted
     watches, matched        whether residents that it matches are looked at, and each of them
@@ -25,7 +26,7 @@ from windrow.kernels.apart import apart, length
 from windrow.kernels.chains import oldest, slot_at, stream_at
 from windrow.kernels.directory import find
 from windrow.kernels.jit import inline
-from windrow.kernels.layout import LAST_ROWS, MATCHED, NONE, OLDEST, POOL, REACH, TIME, WATERMARK
+from windrow.kernels.layout import DONE, LAST_ROWS, MATCHED, NONE, OLDEST, POOL, REACH, TIME, WATERMARK
 from windrow.kernels.memory import Memory
 
 RANKED = False  # whether residents have leaves in tournaments
@@ -94,6 +95,17 @@ def learn_pair(h: Any, m: Memory, r: Any, rx: Any, at: int, key: int) -> None:
 @inline
 def learn_row(h: Any, m: Memory, r: Any, rx: Any, at: int, slot: int) -> None:
     """Let the statistics see the row at a place of any other join, which has been given a slot."""
+
+
+@inline
+def unready(h: Any, m: Memory, r: Any, start: int, end: int) -> int:
+    """What has to be done before a group of rows is taken: LEARN, or DONE."""
+    return DONE
+
+
+@inline
+def begin_learning(h: Any, m: Memory) -> None:
+    """Arrivals are counted from now on."""
 
 
 @inline

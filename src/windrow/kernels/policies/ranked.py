@@ -5,6 +5,11 @@ the leaf is (key, stream) and its oldest row stands for it (with credits, the on
 it then says too little, and is brought up to date when it wins (`waits`). Otherwise each row is a leaf of its own; its
 score is taken when it arrives and looked at again when it is about to be shed.
 
+Nothing is ranked before a row has to be shed for the first time (`freshen`): then all leaves are written at once, and
+from then on they are kept (RANKING). A join that stays below its budget pays for no tournament. What has been ranked
+since ever and what is ranked now shed the same rows, but that rows with leaves of their own have their scores from that
+moment.
+
 Below `leader` stand the hooks that only such policies have: who stands for a group, what a group or a row is worth, and
 from when on a priority falls that drifts with the clock.
 """
@@ -45,6 +50,7 @@ from windrow.kernels.layout import (
     R_STREAM,
     R_TIME,
     RANK,
+    RANKING,
     REACH,
     SCORE_OFF,
     TIE,
@@ -280,6 +286,8 @@ def lowest(h: Any, words: Any, pool: int) -> int:
 @inline
 def entered(h: Any, m: Memory, slot: int) -> None:
     """Give a new resident its leaf, or let it be the first of its key."""
+    if m.w[RANKING] == 0:
+        return
     if m.by_row:
         touch_row(h, m.w, slot, False)
     elif m.w[link_at(m, slot, 0) + LINK_OLDER] < 0:
@@ -289,6 +297,8 @@ def entered(h: Any, m: Memory, slot: int) -> None:
 @inline
 def left(h: Any, m: Memory, slot: int) -> None:
     """Clear the leaf of a resident that has left, or let another stand for its key."""
+    if m.w[RANKING] == 0:
+        return
     if m.by_row:
         touch_row(h, m.w, slot, True)
     elif m.w[link_at(m, slot, 0) + LINK_OLDER] < 0:
@@ -297,8 +307,19 @@ def left(h: Any, m: Memory, slot: int) -> None:
 
 @inline
 def freshen(h: Any, m: Memory, pool: int) -> None:
-    """Decide the tournament at the present clock."""
+    """Decide the tournament at the present clock; begin to rank, if nothing had to be shed so far."""
+    if m.w[RANKING] == 0:
+        begin_ranking(h, m.w)
     tournament.advance(m.w, pool, clock(m))
+
+
+@inner
+def begin_ranking(h: Any, words: Any) -> None:
+    """Keep tournaments from now on: all nodes are decided, also above leaves that nobody has used."""
+    m = memory_of(words)
+    m.w[RANKING] = 1
+    touch_all(h, m.w)
+    h.rebuild(h, m)
 
 
 @inline
@@ -310,7 +331,7 @@ def victim(h: Any, m: Memory, pool: int) -> int:
 @inline
 def hopeless(h: Any, m: Memory, r: Any, at: int, key: int) -> bool:
     """Whether the row at a place would be the first to be shed."""
-    if m.by_row or m.w[PENDING] > 0:  # who is left out will make room
+    if m.by_row or key < 0 or m.w[RANKING] == 0 or m.w[PENDING] > 0:  # who is left out will make room
         return False
     stream = r[at + R_STREAM]
     if m.w[key_at(m, 0, key) + PER_STREAM * stream + COUNT] > 0:
@@ -343,7 +364,7 @@ def below_all(h: Any, words: Any, key: int, stream: int, pool: int, ends: float)
 @inline
 def warm_path(h: Any, m: Memory, key: int, stream: int) -> None:
     """Fetch the lower part of the path above the leaf of a key and stream; the upper part is in the cache anyway."""
-    if m.by_row or waits(h, m):
+    if m.by_row or m.w[RANKING] == 0 or waits(h, m):
         return
     pool = m.w[stream_at(m, stream) + POOL]
     node = m.leaves + group_leaf(m, key, stream)
@@ -355,19 +376,22 @@ def warm_path(h: Any, m: Memory, key: int, stream: int) -> None:
 @inline
 def rank_all(h: Any, m: Memory) -> None:
     """Compute every leaf anew."""
-    touch_all(h, m.w)
+    if m.w[RANKING] != 0:
+        touch_all(h, m.w)
 
 
 @inline
 def rebuild(h: Any, m: Memory) -> None:
     """Decide the tournaments from their leaves."""
-    for pool in range(m.pools):
+    for pool in range(m.pools if m.w[RANKING] != 0 else 0):
         tournament.rebuild(m.w, pool, clock(m), m.leaves)
 
 
 @inline
 def restored(h: Any, m: Memory, ends: Any, turn: Any) -> int:
     """Write all leaves from scores and counts, with what was kept of them, and decide the tournaments."""
+    if m.w[RANKING] == 0:
+        return 0
     count = restore_row_leaves(h, m, ends, turn) if m.by_row else restore_key_leaves(h, m, ends, turn)
     h.rebuild(h, m)
     return count
