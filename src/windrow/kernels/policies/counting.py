@@ -151,7 +151,7 @@ def learn_numbers(words: Any, r: Any, rx: Any, at: int, gain: float) -> None:
 
 @inline
 def unready(h: Any, m: Memory, r: Any, start: int, end: int) -> int:
-    """LEARN when a group of rows may bring a pool to a quarter of its cap; no group has more than an eighth in bytes."""
+    """LEARN when a group may bring a pool to a quarter of its cap; no group has more than an eighth of it in bytes."""
     if m.w[LEARNING] != 0:
         return DONE
     for pool in range(m.pools):
