@@ -16,7 +16,7 @@ import pyarrow as pa
 from windrow.engine import Engine
 from windrow.engine.intake import plain_schema
 from windrow.errors import SnapshotError, WindrowError
-from windrow.feed import engine_for, run
+from windrow.feed import CodedTables, engine_for, run
 from windrow.spark.archive import Run, check_archive, write_departed
 from windrow.spark.facts import facts_of, refuse_changes
 from windrow.spark.job import Job
@@ -81,7 +81,7 @@ class Operator:
                 packed.setdefault(shard, []).append((*where, blob.as_buffer()))
         for shard in sorted(packed):
             *where, blobs = zip(*packed.pop(shard), strict=True)
-            tables = self._tables([np.array(numbers) for numbers in where], blobs)
+            tables = CodedTables(self._tables([np.array(numbers) for numbers in where], blobs))
             query = _in_time_order(self.job.shard_query(labels(self.job.shards).index(shard)))
             engine = engine_for(query, tables, self.job.recall)
             yield from _results(shard, engine, run(engine, tables))
