@@ -85,12 +85,13 @@ def feed(engine: Engine, tables: Mapping[str, pa.Table], rows: int = SLICE_ROWS)
     coded = (tables if isinstance(tables, CodedTables) else CodedTables(tables)).rows(engine)
     whole = [_laid_out(binding, s, r) for s, r in enumerate(coded)]
     if sum(len(r.time) for r in whole) <= rows:
-        yield whole
-        return
+        slices: Iterator[list[Rows]] = iter([whole])
+    else:
+        cuts = _cuts([_progress(binding, r) for r in whole], rows)
+        slices = ([r.between(*cut) for r, cut in zip(whole, each, strict=True)] for each in cuts)
     averaged = [any(depends_on_batch(field.type) for field in binding.payload_schema(s)) for s in range(len(whole))]
-    for ends in _cuts([_progress(binding, r) for r in whole], rows):
-        cut = [r.between(start, end) for r, (start, end) in zip(whole, ends, strict=True)]
-        yield [r.charged(binding, s) if averaged[s] else r for s, r in enumerate(cut)]
+    for each in slices:
+        yield [r.charged(binding, s) if averaged[s] else r for s, r in enumerate(each)]
 
 
 def _progress(binding: Binding, rows: Rows) -> np.ndarray:
