@@ -2,7 +2,7 @@
 
 A blob is a record batch without its schema (the job has it). Beside it travel the stream, where it comes from (so that
 the order of a shard's blobs does not depend on the shuffle) and its latest time, from which Spark makes its watermark.
-The codes of keys, by which rows find their shard, do not travel: the operator codes keys again, which is cheaper (decision 0023).
+The codes of keys, by which rows find their shard, do not travel: coding keys again is cheaper (decision 0023).
 
 One shard, the witness, gets a blob in every micro-batch, if need be an empty one. Its number is the same however many
 shards there are, so a checkpoint of another join is noticed at once and not only when rows reach a shard with state.
