@@ -73,7 +73,7 @@ class Case:
         binding = self.engine().bound()[0]
         found = []
         for batch in self.batches:
-            rows = [rows_of(binding, s, t, at.LOW, 0) for s, t in enumerate(tables(binding, batch))]
+            rows = [rows_of(binding, s, t) for s, t in enumerate(tables(binding, batch))]
             found += [records for _, records in Packed(binding, rows, [0, 0]).pieces(len)]
         return found
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 from windrow.engine import Metrics
 from windrow.engine.intake import as_table
 from windrow.errors import InputError, MissingDependency, SpecError
-from windrow.feed import engine_for, run
+from windrow.feed import CodedTables, engine_for, run
 from windrow.policies import Policy
 from windrow.quality.compared import DISTANCES, Compared, measured
 from windrow.spark.frames import is_spark_frame
@@ -113,7 +113,7 @@ def join(
         return spark.on_spark(query, {"left": left, "right": right}, archive=archive, recall=recall)
     if archive is not None:
         raise InputError("an archive is for Spark DataFrames: tables are joined in this process")
-    tables = {"left": as_table(left, "left"), "right": as_table(right, "right")}
+    tables = CodedTables({"left": as_table(left, "left"), "right": as_table(right, "right")})
     engine = engine_for(query, tables, recall)
     pieces = list(run(engine, tables))
     return Result(pa.concat_tables(pieces), engine.metrics)

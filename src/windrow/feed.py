@@ -1,87 +1,121 @@
 """Feeding whole tables to an engine: in event-time order, in slices that end between instants.
 
-Where a lateness is declared, the order of the rows in the tables is their order of arrival and is kept; slices then
-follow the latest time seen so far. Without one the tables are sorted first, so that nothing can be late.
+    code all rows once -> put them in order -> cut -> take slice by slice
 
-A push brings all rows up to one moment from every table, so what comes later is later than that moment, but for the
+Where a lateness is declared, the order of the rows in the tables is their order of arrival and is kept; slices then
+follow the latest time seen so far. Without one the rows are sorted first, so that nothing can be late.
+
+A slice brings all rows up to one moment from every table, so what comes later is later than that moment, but for the
 lateness. A table that has ended, or is silent for a while, is therefore never waited for.
 """
 
 import math
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from windrow.engine import Engine, ShardedEngine
-from windrow.errors import UnknownColumn
+from windrow.engine.bind import Binding
+from windrow.engine.prepare import Rows
 from windrow.spec import Memory, Query
-from windrow.state.coding import time_domain, times
+from windrow.state.sizes import depends_on_batch
 
 SLICE_ROWS = 1 << 18
-LATE_SLICE_ROWS = 1 << 10  # the watermark moves between pushes, so lateness is judged in small ones
+LATE_SLICE_ROWS = 1 << 10  # the watermark moves between slices, so lateness is judged in small ones
 
 
-def feed(query: Query, tables: Mapping[str, pa.Table], rows: int = SLICE_ROWS) -> Iterator[dict[str, pa.Table]]:
-    """Successive pushes of about `rows` rows that together hold all rows of the tables."""
-    if _keeps_order(query):
-        rows = min(rows, LATE_SLICE_ROWS)
-    if any(stream.time is None for stream in query.streams):
-        progress = {name: np.arange(table.num_rows) for name, table in tables.items()}
-        ordered = dict(tables)
-    else:
-        ordered, progress = _in_order(query, tables)
-    total = sum(map(len, progress.values()))
-    if total <= rows:
-        yield ordered
-        return
-    yield from _slices(ordered, progress, rows)
+class CodedTables(dict[str, pa.Table]):
+    """Whole tables by stream, whose rows are coded and put in order when an engine first takes them.
+
+    Engines of one query that differ in memory or policy then take the same codes: one that counts what a share of
+    memory is, and the one that joins.
+    """
+
+    _rows: list[Rows] | None = None
+    _coded_for: Any = None
+
+    def rows(self, engine: Engine) -> list[Rows]:
+        """Each stream's rows in the order in which they are taken, coded, with what they cost this engine."""
+        binding = engine.bound()[0]
+        what = _what_is_coded(engine)
+        if self._rows is None or self._coded_for != what:
+            self._rows, self._coded_for = [_in_order(binding.query, r) for r in engine.coded(self)[0]], what
+            return self._rows
+        return [r.charged(binding, s) for s, r in enumerate(self._rows)]
+
+
+def _what_is_coded(engine: Engine) -> tuple[Any, ...]:
+    """All that codes and the order of rows depend on."""
+    binding = engine.bound()[0]
+    streams = [(stream.name, stream.time, stream.where) for stream in binding.query.streams]
+    ranks = [s.arrived for s in engine.metrics.streams.values()] if binding.domain.kind == "rank" else []
+    keys = binding.directories, binding.numbers, binding.code_mask
+    return streams, ranks, binding.domain, keys, _keeps_order(binding.query)
 
 
 def _keeps_order(query: Query) -> bool:
     """Whether the order of the rows in the tables is their order of arrival."""
-    return query.order == "arrival" or any(stream.lateness.amount > 0 for stream in query.streams)
+    untimed = any(stream.time is None for stream in query.streams)
+    return untimed or query.order == "arrival" or any(stream.lateness.amount > 0 for stream in query.streams)
 
 
-def _in_order(query: Query, tables: Mapping[str, pa.Table]) -> tuple[dict[str, pa.Table], dict[str, np.ndarray]]:
-    """The tables as they are to be taken, and for each row how far time has come."""
-    columns = {s.name: s.time for s in query.streams}
-    for name, column in columns.items():
-        if column not in tables[name].column_names:
-            raise UnknownColumn.of(str(column), tables[name].column_names, f"time: stream {name!r}")
-    refs = [f"{name}.{column}" for name, column in columns.items()]
-    domain = time_domain([tables[n].schema.field(c).type for n, c in columns.items()], refs)
-    keeps_order = _keeps_order(query)
-    ordered, progress = {}, {}
-    for (name, column), ref in zip(columns.items(), refs, strict=True):
-        time, _ = times(tables[name][column], domain, ref)  # rows without a time come first: they are only counted
-        ordered[name] = tables[name]
-        if keeps_order:
-            time = np.maximum.accumulate(time) if len(time) else time
-        elif len(time) and bool((time[1:] < time[:-1]).any()):
-            order = np.argsort(time, kind="stable")
-            ordered[name], time = tables[name].take(pa.array(order)), time[order]
-        progress[name] = time
-    return ordered, progress
+def _in_order(query: Query, rows: Rows) -> Rows:
+    """The rows as they are to be taken; those without a time come first: they are only counted."""
+    if _keeps_order(query) or not bool((rows.time[1:] < rows.time[:-1]).any()):
+        return rows
+    return rows.part(np.argsort(rows.time, kind="stable"))
 
 
-def _slices(
-    tables: Mapping[str, pa.Table], progress: Mapping[str, np.ndarray], rows: int
-) -> Iterator[dict[str, pa.Table]]:
-    together = np.sort(np.concatenate(list(progress.values())), kind="stable")
-    starts = dict.fromkeys(tables, 0)
+def _laid_out(binding: Binding, stream: int, rows: Rows) -> Rows:
+    """The rows with their payload in their order: matches are gathered sooner from what lies together."""
+    if rows.place is None or not binding.keeps_payload:
+        return rows
+    return replace(rows, table=rows.table.select(binding.payload[stream]).take(pa.array(rows.place)), place=None)
+
+
+def feed(engine: Engine, tables: Mapping[str, pa.Table], rows: int = SLICE_ROWS) -> Iterator[list[Rows]]:
+    """Successive slices of about `rows` rows that together hold all rows of the tables, for `Engine.take`."""
+    binding = engine.bound()[0]
+    query = binding.query
+    if any(stream.lateness.amount > 0 for stream in query.streams) or query.order == "arrival":
+        rows = min(rows, LATE_SLICE_ROWS)
+    coded = (tables if isinstance(tables, CodedTables) else CodedTables(tables)).rows(engine)
+    whole = [_laid_out(binding, s, r) for s, r in enumerate(coded)]
+    if sum(len(r.time) for r in whole) <= rows:
+        slices: Iterator[list[Rows]] = iter([whole])
+    else:
+        cuts = _cuts([_progress(binding, r) for r in whole], rows)
+        slices = ([r.between(*cut) for r, cut in zip(whole, each, strict=True)] for each in cuts)
+    averaged = [any(depends_on_batch(field.type) for field in binding.payload_schema(s)) for s in range(len(whole))]
+    for each in slices:
+        yield [r.charged(binding, s) if averaged[s] else r for s, r in enumerate(each)]
+
+
+def _progress(binding: Binding, rows: Rows) -> np.ndarray:
+    """For each row, how far time has come."""
+    if binding.domain.kind == "rank":
+        return np.arange(len(rows.time))
+    return np.maximum.accumulate(rows.time) if _keeps_order(binding.query) and len(rows.time) else rows.time
+
+
+def _cuts(progress: list[np.ndarray], rows: int) -> Iterator[list[tuple[int, int]]]:
+    """Where slices of about so many rows start and end in each stream."""
+    together = np.sort(np.concatenate(progress), kind="stable")
+    starts = [0] * len(progress)
     for cut in np.unique(np.append(together[rows - 1 :: rows], together[-1])):
-        ends = {name: int(np.searchsorted(time, cut, side="right")) for name, time in progress.items()}
-        yield {name: table.slice(starts[name], ends[name] - starts[name]) for name, table in tables.items()}
+        ends = [int(np.searchsorted(time, cut, side="right")) for time in progress]
+        yield list(zip(starts, ends, strict=True))
         starts = ends
 
 
 def exact_rows(query: Query, tables: Mapping[str, pa.Table]) -> list[int]:
     """Rows that the exact join holds at its peak, by shard: what a share of memory is a share of."""
     engine = Engine(query.with_(memory=None), {n: t.schema for n, t in tables.items()}, count_only=True)
-    for batches in feed(query, tables):
-        engine.push(batches)
+    for rows in feed(engine, tables):
+        engine.take(rows)
     return [part.metrics.peak_rows for part in (engine.engines if isinstance(engine, ShardedEngine) else [engine])]
 
 
@@ -117,9 +151,9 @@ def run(
     engine: Engine, tables: Mapping[str, pa.Table], progress: Callable[[int], None] | None = None
 ) -> Iterator[pa.Table]:
     """Push whole tables through an engine; yields the matches, slice by slice."""
-    for batches in feed(engine.query, tables):
-        matches = engine.push(batches)
+    for rows in feed(engine, tables):
+        matches = engine.take(rows)
         if matches is not None:
             yield matches
         if progress is not None:
-            progress(sum(batch.num_rows for batch in batches.values()))
+            progress(sum(len(r.time) for r in rows))

@@ -228,7 +228,7 @@ def test_a_shard_is_an_engine_over_its_rows(policy: Any, data: Any) -> None:
     queries = [shard_query(case.query, k, case.query.shards) for k in range(len(many.engines))]
     alone = [wr.Engine(query, case.schemas) for query in queries]
     for batch in case.tables:
-        coded = zip(case.query.names, many.prepared(batch)[1], strict=True)
+        coded = zip(case.query.names, many.coded(batch)[0], strict=True)
         routes = {name: many._routes(s, rows) for s, (name, rows) in enumerate(coded)}
         parts = [
             engine.push({name: table.take(pa.array(routes[name][k])) for name, table in batch.items()})

@@ -13,7 +13,6 @@ from windrow.engine.bind import bind
 from windrow.engine.intake import as_table, plain_schema
 from windrow.engine.prepare import rows_of, tables
 from windrow.errors import InputError, SpecError
-from windrow.kernels.layout import LOW
 from windrow.spec import Equal, Query
 
 LEAST_ROWS = 20
@@ -53,7 +52,7 @@ def coded(query: Query, given: Mapping[str, Any]) -> list[Coded]:
     whole = {name: known.get(name, known[first]) for name in query.names}
     binding = bind(query, {name: plain_schema(table.schema) for name, table in whole.items()})
     arrays = tables(binding, whole)
-    found = [rows_of(binding, s, arrays[s], LOW, 0) for s, name in enumerate(query.names) if name in known]
+    found = [rows_of(binding, s, arrays[s]) for s, name in enumerate(query.names) if name in known]
     keep = [np.flatnonzero(rows.keep) for rows in found]
     for name, rows in zip(known, keep, strict=True):
         _check_rows(name, len(rows), known[name].num_rows)

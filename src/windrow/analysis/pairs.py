@@ -52,8 +52,8 @@ class Pair:
             query = query.with_(policy=policy, memory=memory)
         schemas = {name: table.schema for name, table in tables.items()}
         engine = Engine(query, schemas, count_only=True, recall=False)
-        for batches in feed(query, tables):
-            engine.push(batches)
+        for rows in feed(engine, tables):
+            engine.take(rows)
         return engine.metrics
 
 

@@ -143,9 +143,10 @@ def _warm_up(query: Query, tables: dict[str, pa.Table]) -> None:
 def _join(query: Query, tables: dict[str, pa.Table], output: Path, recall: bool, errors: Any) -> Any:
     """Join, and write the matches as they come."""
     from windrow.cli.report import Summary
-    from windrow.feed import engine_for
+    from windrow.feed import CodedTables, engine_for
     from windrow.kernels.notice import NOTICE
 
+    tables = CodedTables(tables)
     NOTICE.say = lambda line: errors.print(line, highlight=False, soft_wrap=True)
     _warm_up(query, tables)
     if query.memory is not None and query.memory.share is not None and errors.is_terminal:

@@ -1,8 +1,8 @@
 """The engine: one shard of a join. Batches in, matches out. (Of a query with several shards: see sharded.py.)
 
-    push     prepared (check, code) -> take: order, shard (probe, retain), emit (gather payload)
+    push     coded (check, code) -> take: judge (who is late), order, shard (probe, retain), emit (gather payload)
 
-Everything that can be wrong with a batch is found while it is prepared, before the shard changes: a push that raises
+Everything that can be wrong with a batch is found while it is coded, before the shard changes: a push that raises
 has not happened. Between pushes the engine is its shard's block of words, the residents' payloads and a few
 counters; a snapshot is what is alive of these (saved.py), and nothing else.
 """
@@ -125,11 +125,18 @@ class Engine:
 
         A watermark says that no row before it will come, in this push or later: rows that do are late.
         """
-        binding, rows = self.prepared(batches, watermark)
-        return self.take(rows, at.LOW if watermark is None else ticks_of(watermark, binding.domain, "push: watermark"))
+        return self.take(*self.coded(batches, watermark))
 
-    def take(self, rows: list[Rows], mark: int) -> Any:
-        """Take rows that are prepared, and a watermark: the matches, as `push` gives them."""
+    def take(self, rows: list[Rows], mark: int = at.LOW) -> Any:
+        """Take rows that are coded, and a watermark: the matches, as `push` gives them."""
+        return self._take(self.judged(rows, mark), mark)
+
+    def judged(self, rows: list[Rows], mark: int = at.LOW) -> list[Rows]:
+        """Coded rows, of which those behind the watermark, or the one that comes with them, are late."""
+        mark = max(mark, int(self.bound()[1].words[at.WATERMARK]))
+        return [r.judged(mark) for r in rows]
+
+    def _take(self, rows: list[Rows], mark: int) -> Any:
         binding, shard = self.bound()
         packed = Packed(binding, rows, [payload.rows for payload in self._payloads])
         payloads = [p.table(r.table.select(p.schema.names)) for p, r in zip(self._payloads, rows, strict=True)]
@@ -145,23 +152,18 @@ class Engine:
         self._interrupted = False
         return None if self.count_only else found
 
-    def prepared(
-        self, batches: Mapping[str, Any], watermark: dt.datetime | int | None = None
-    ) -> tuple[Binding, list[Rows]]:
-        """The binding, which a first push brings, and the rows of a push; a push that is refused changes nothing."""
+    def coded(self, batches: Mapping[str, Any], watermark: dt.datetime | int | None = None) -> tuple[list[Rows], int]:
+        """The rows of a push, coded, and its watermark. A first push binds the query; if it is refused, it does not."""
         self._check(batches)
         first = self._binding is None
         try:
             if first:
                 self._bind({name: as_table(data, name).schema for name, data in batches.items() if data is not None})
-            binding, shard = self.bound()
-            inputs = tables(binding, batches)
-            mark = int(shard.words[at.WATERMARK])
-            if watermark is not None:
-                mark = max(mark, ticks_of(watermark, binding.domain, "push: watermark"))
-            return binding, self._rows(binding, inputs, mark)
+            binding = self.bound()[0]
+            mark = at.LOW if watermark is None else ticks_of(watermark, binding.domain, "push: watermark")
+            return self._rows(binding, tables(binding, batches)), mark
         except Exception:
-            if first:  # it does not fix the schemas either
+            if first:
                 self._binding = self._shard = None
             raise
 
@@ -170,9 +172,9 @@ class Engine:
         if self._tracker is not None:
             self._tracker.raise_watermark(mark)
 
-    def _rows(self, binding: Binding, inputs: list[pa.Table], mark: int) -> list[Rows]:
+    def _rows(self, binding: Binding, inputs: list[pa.Table]) -> list[Rows]:
         """The rows of each stream, coded."""
-        return [rows_of(binding, s, t, mark, int(self._arrived[s, 0])) for s, t in enumerate(inputs)]
+        return [rows_of(binding, s, t, int(self._arrived[s, 0])) for s, t in enumerate(inputs)]
 
     @property
     def watermark(self) -> int | None:

@@ -51,7 +51,7 @@ def opened(binding: Binding, parts: list[pa.Table]) -> Held:
         raise ValueError("the rows of its queue do not add up")
     if not np.isin(state, (kernel.WAITING, kernel.SERVED)).all():
         raise ValueError("its queue has rows that neither wait nor were served")
-    rows = [rows_of(binding, s, table, at.LOW, 0) for s, table in enumerate(tables)]
+    rows = [rows_of(binding, s, table) for s, table in enumerate(tables)]
     if not all(r.counted.all() for r in rows):
         raise ValueError("its queue has rows without a time")
     packed = Packed(binding, rows, [0] * len(tables))

@@ -44,10 +44,7 @@ def oracle_table(binding: Binding, whole: Mapping[str, pa.Table], shard: Shard) 
     if missing:
         raise SpecError(f"oracle= lacks the stream {missing[0]!r}: give every stream whole")
     streams = binding.plan.streams
-    rows = [
-        rows_of(binding, s, whole[n].select(binding.schemas[n].names), at.LOW, 0)
-        for s, n in enumerate(binding.query.names)
-    ]
+    rows = [rows_of(binding, s, whole[n].select(binding.schemas[n].names)) for s, n in enumerate(binding.query.names)]
     for row in rows:  # as arrivals are counted
         row.gain = np.clip(row.gain, -MOST_GAIN, MOST_GAIN)
     lines, starts = [], [0]

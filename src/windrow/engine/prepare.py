@@ -1,11 +1,14 @@
-"""Preparing a batch: Arrow rows become the records that kernels take, or one clear error before anything has changed.
+"""Preparing rows: Arrow rows become the records that kernels take, or one clear error before anything has changed.
 
-Here rows are found late (behind the watermark) or to be ignored (filtered out, or without a key or a time): they are
-counted, not joined.
+    rows_of   code: times, keys, numbers, costs; rows that can never match are found here, to be ignored
+    judged    find who is late, when it is known where the watermark stands
+
+What is coded does not depend on the watermark, so the rows of whole tables are coded once and cut afterwards. Late and
+ignored rows are counted, not joined.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -30,12 +33,12 @@ NO_KEY = 0x6A09E667F3BCC908  # the code of rows without a key: as good as any, f
 
 @dataclass
 class Rows:
-    """One stream's rows of a push, or a shard's part of them, as arrays."""
+    """One stream's rows of a push, of a whole table, or a shard's part of them, as arrays."""
 
     table: pa.Table
     time: np.ndarray
-    keep: np.ndarray  # rows that are not late and may match
-    counted: np.ndarray  # rows that have a time and are not late
+    keep: np.ndarray  # rows that are not late, as far as is known, and may match
+    counted: np.ndarray  # rows that have a time and are not late, as far as is known
     codes: list[np.ndarray]
     numbers: list[np.ndarray]
     cost: np.ndarray
@@ -45,17 +48,40 @@ class Rows:
     place: np.ndarray | None = None  # where the rows stand in the table (None: they are all of it, in its order)
 
     def part(self, where: np.ndarray) -> "Rows":
-        """Some of the rows of the table, which is not copied."""
+        """Some of the rows, in any order; the table is not copied."""
+        return self._picked(where, self.table, where if self.place is None else self.place[where])
+
+    def between(self, start: int, end: int) -> "Rows":
+        """The rows from one to another; nothing is copied."""
+        if self.place is not None:
+            return self._picked(slice(start, end), self.table, self.place[start:end])
+        return self._picked(slice(start, end), self.table.slice(start, end - start), None)
+
+    def _picked(self, where: Any, table: pa.Table, place: np.ndarray | None) -> "Rows":
         arrays = {name: getattr(self, name)[where] for name in ("time", "keep", "counted", "cost")}
         return Rows(
-            self.table,
+            table,
             **arrays,
             codes=[code[where] for code in self.codes],
             numbers=[number[where] for number in self.numbers],
             gain=self.gain[where] if len(self.gain) else self.gain,
             timed=None if self.timed is None else self.timed[where],
-            place=where if self.place is None else self.place[where],
+            keyed=tuple(None if has is None else has[where] for has in self.keyed),
+            place=place,
         )
+
+    def judged(self, watermark: int) -> "Rows":
+        """The rows, of which those behind a watermark are late."""
+        if watermark == at.LOW:
+            return self
+        counted = self.counted & (self.time >= watermark)
+        return replace(self, counted=counted, keep=self.keep & counted)
+
+    def charged(self, binding: Binding, stream: int) -> "Rows":
+        """The rows with what they cost, and what they are worth, where the query has another budget or policy."""
+        found = costs(binding, stream, self.table), gains(binding, stream, self.table)
+        cost, gain = found if self.place is None else (each[self.place] if len(each) else each for each in found)
+        return replace(self, cost=cost, gain=gain)
 
     @property
     def places(self) -> np.ndarray:
@@ -112,8 +138,8 @@ def _table(schema: pa.Schema, data: Any, stream: str) -> pa.Table:
     return pa.Table.from_arrays(table.select(schema.names).columns, schema=schema)
 
 
-def rows_of(binding: Binding, stream: int, table: pa.Table, watermark: int, first_rank: int) -> Rows:
-    """Code one stream's rows."""
+def rows_of(binding: Binding, stream: int, table: pa.Table, first_rank: int = 0) -> Rows:
+    """One stream's rows, coded; none of them is late yet."""
     spec, name = binding.query.streams[stream], binding.query.names[stream]
     n = table.num_rows
     timed = None
@@ -121,9 +147,7 @@ def rows_of(binding: Binding, stream: int, table: pa.Table, watermark: int, firs
         time = np.arange(first_rank, first_rank + n, dtype=np.int64)
     else:
         time, timed = times(table[spec.time], binding.domain, f"{name}.{spec.time}")
-    counted = time >= watermark
-    if timed is not None:
-        counted &= timed
+    counted = np.ones(n, np.bool_) if timed is None else timed
     keep = counted.copy()
     for filter_ in spec.where:
         keep &= passes(filter_, table[filter_.column], name)

@@ -131,7 +131,8 @@ class Queue:
 
     def push(self, batches: Mapping[str, Any]) -> pa.Table | None:
         """Let rows arrive, in order of event time; the matches of rounds that are over (None when only counting)."""
-        binding, rows = self.engine.prepared(batches)
+        rows = self.engine.judged(self.engine.coded(batches)[0])
+        binding = self.engine.bound()[0]
         held = self._begun(binding)
         packed = Packed(binding, rows, [table.num_rows for table in held.tables])
         found = self._pass_by(binding, rows)

@@ -1,8 +1,8 @@
 """Many engines in one process: a join cut into shards, each with an engine, a part of the memory and a thread.
 
-    push    prepare (each stream in a thread) -> route: which rows are which shard's -> take (each shard in a thread)
+    push    code (each stream in a thread) -> route: which rows are which shard's -> take (each shard in a thread)
 
-Rows are prepared once. A shard is given the places of its rows in the tables, which are shared, so that a row is copied
+Rows are coded once. A shard is given the places of its rows in the tables, which are shared, so that a row is copied
 when it becomes a resident and not before. Kernels, Arrow and numpy let go of the interpreter's lock while they work.
 
 One watermark holds for all shards: the one that a single engine would have. It is found after each push, from what the
@@ -125,19 +125,19 @@ class ShardedEngine(Engine):
         wait(futures)
         return [future.result() for future in futures]
 
-    def _rows(self, binding: Binding, inputs: list[pa.Table], mark: int) -> list[Rows]:
+    def _rows(self, binding: Binding, inputs: list[pa.Table]) -> list[Rows]:
         def coded(stream: int, table: pa.Table) -> Rows:
-            return rows_of(binding, stream, table, mark, int(self._arrived[stream, 0]))
+            return rows_of(binding, stream, table, int(self._arrived[stream, 0]))
 
         return self._each(coded, range(len(inputs)), inputs, rows=sum(table.num_rows for table in inputs))
 
-    def take(self, rows: list[Rows], mark: int) -> Any:
-        """Take rows that are prepared, and a watermark: the matches, shard after shard."""
+    def _take(self, rows: list[Rows], mark: int) -> Any:
+        """The matches, shard after shard."""
         many = sum(len(r.time) for r in rows)
         routes = self._each(self._routes, range(len(rows)), rows, rows=many)
 
         def taken(shard: int, engine: Engine) -> Any:
-            return engine.take([r.part(where[shard]) for r, where in zip(rows, routes, strict=True)], mark)
+            return engine._take([r.part(where[shard]) for r, where in zip(rows, routes, strict=True)], mark)
 
         self._interrupted = True
         engines = self._careful(rows, routes)

@@ -33,8 +33,8 @@ def counting(query: Query, tables: Tables) -> Engine:
 def count(query: Query, tables: Tables) -> Metrics:
     """The metrics of a join that counts its matches and does not produce them."""
     engine = counting(query, tables)
-    for batches in feed(query, tables):
-        engine.push(batches)
+    for rows in feed(engine, tables):
+        engine.take(rows)
     return engine.metrics
 
 

@@ -87,7 +87,7 @@ def whole_of(question: Question) -> tuple[Binding, Whole]:
     _check(query, question.tables)
     given = {name: as_table(question.tables[name], name) for name in query.names}
     binding = bind(query, {name: plain_schema(table.schema) for name, table in given.items()})
-    return binding, Whole(given, [rows_of(binding, s, t, at.LOW, 0) for s, t in enumerate(tables(binding, given))])
+    return binding, Whole(given, [rows_of(binding, s, t) for s, t in enumerate(tables(binding, given))])
 
 
 def instance_of(question: Question) -> Instance:

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from windrow.engine import Engine
 from windrow.errors import InputError, SpecError
-from windrow.feed import feed
+from windrow.feed import CodedTables, feed
 
 if TYPE_CHECKING:
     from windrow.engine.prepare import Rows
@@ -71,7 +71,7 @@ def matches_of(question: Question, given: Mapping[str, pa.Table]) -> np.ndarray:
     query = question.query
     names = query.names
     row = unused("windrow_row", given)
-    numbered = {n: t.append_column(row, pa.array(np.arange(t.num_rows))) for n, t in given.items()}
+    numbered = CodedTables({n: t.append_column(row, pa.array(np.arange(t.num_rows))) for n, t in given.items()})
     wide = query.with_(memory=None, select={n: f"{n}.{row}" for n in names}, value=None)
     for name, changes in (question.window_changes or {}).items():
         for _, window in changes:
@@ -79,7 +79,7 @@ def matches_of(question: Question, given: Mapping[str, pa.Table]) -> np.ndarray:
             wide = wide.with_window(name, max(sizes, key=_size))
     _check_number(wide, numbered)
     engine = Engine(wide, {n: t.schema for n, t in numbered.items()})
-    found = [engine.push(batch) for batch in feed(wide, numbered)]
+    found = [engine.take(rows) for rows in feed(engine, numbered)]
     return np.stack([np.concatenate([t[n].to_numpy() for t in found if t is not None]) for n in names])
 
 
@@ -88,8 +88,8 @@ def _check_number(query: Query, tables: Mapping[str, pa.Table]) -> None:
     if math.prod(table.num_rows for table in tables.values()) <= MOST_MATCHES:
         return
     engine = Engine(query, {n: t.schema for n, t in tables.items()}, count_only=True, recall=False)
-    for batch in feed(query, tables, COUNTED_ROWS):
-        engine.push(batch)
+    for rows in feed(engine, tables, COUNTED_ROWS):
+        engine.take(rows)
         if engine.metrics.matched > MOST_MATCHES:
             raise SpecError(
                 f"the exact join has more than {MOST_MATCHES:,} matches, each of which the optimum holds in memory: "

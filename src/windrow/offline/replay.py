@@ -38,8 +38,8 @@ def replay(question: Question, instance: Instance, until: np.ndarray) -> float:
     total = 0.0
     for step in _steps(question, binding, instance):
         if isinstance(step, tuple):
-            for part in feed(query, _between(tables, instants, *step)):
-                total += _gained(question, instance, whole, engine.push(part))
+            for rows in feed(engine, _between(tables, instants, *step)):
+                total += _gained(question, instance, whole, engine.take(rows))
             if 0 < step[1] < len(instance.ticks):  # what has left its window does not come back with a larger one
                 engine.push({}, watermark=int(instance.ticks[step[1] - 1]))
         else:

@@ -6,7 +6,7 @@ keeps nothing: an engine left there would be memory beside the budget, and Spark
 """
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,12 +16,12 @@ import pyarrow as pa
 from windrow.engine import Engine
 from windrow.engine.intake import plain_schema
 from windrow.errors import SnapshotError, WindrowError
-from windrow.feed import engine_for, run
+from windrow.feed import CodedTables, engine_for, run
 from windrow.spark.archive import Run, check_archive, write_departed
 from windrow.spark.facts import facts_of, refuse_changes
 from windrow.spark.job import Job
 from windrow.spark.labels import labels
-from windrow.spark.pack import WITNESS, blob_table
+from windrow.spark.pack import WITNESS, blob_table, blobs
 from windrow.spark.shipping import take_shipped
 from windrow.spark.worker import settle
 from windrow.spec import Query, Stream
@@ -80,8 +80,8 @@ class Operator:
             for shard, *where, blob in zip(*numbers, batch["rows"], strict=True):
                 packed.setdefault(shard, []).append((*where, blob.as_buffer()))
         for shard in sorted(packed):
-            *where, blobs = zip(*packed.pop(shard), strict=True)
-            tables = self._tables([np.array(numbers) for numbers in where], blobs)
+            *where, rows = zip(*packed.pop(shard), strict=True)
+            tables = CodedTables(self._tables([np.array(numbers) for numbers in where], rows))
             query = _in_time_order(self.job.shard_query(labels(self.job.shards).index(shard)))
             engine = engine_for(query, tables, self.job.recall)
             yield from _results(shard, engine, run(engine, tables))
@@ -112,11 +112,11 @@ class Operator:
 
     def _tables(self, where: list[np.ndarray], rows: Iterable[Any]) -> dict[str, pa.Table]:
         """Each stream's rows, in the order in which they were packed."""
-        blobs, found, stream = list(rows), {}, where[0]
+        packed, found, stream = list(rows), {}, where[0]
         order = np.lexsort(where[::-1])
         for s, name in enumerate(self.job.query.names):
             schema = self.job.schemas[s]
-            parts = [blob_table(blobs[k], schema) for k in order[stream[order] == s]]
+            parts = [blob_table(packed[k], schema) for k in order[stream[order] == s]]
             found[name] = pa.concat_tables([schema.empty_table(), *parts])
         return found
 
@@ -156,10 +156,10 @@ def _results(shard: int, engine: Engine, found: Iterable[pa.Table]) -> Iterator[
         rows = BLOB_ROWS if sent <= MOST_BYTES else max(1, table.num_rows * BLOB_BYTES // table.nbytes)
         batches = [b for b in table.combine_chunks().to_batches(rows) if b.num_rows]
         for start in range(0, len(batches), MOST_BLOBS):
-            yield _result(shard, [b.serialize().to_pybytes() for b in batches[start : start + MOST_BLOBS]])
-    yield _result(shard, [None], json.dumps(engine.metrics.to_dict()))
+            yield _result(shard, blobs(batches[start : start + MOST_BLOBS]))
+    yield _result(shard, pa.nulls(1, pa.binary()), json.dumps(engine.metrics.to_dict()))
 
 
-def _result(shard: int, blobs: Sequence[bytes | None], metrics: str | None = None) -> pa.RecordBatch:
-    columns = [pa.array([shard] * len(blobs), pa.int32()), pa.array([metrics] * len(blobs), pa.string())]
-    return pa.record_batch([*columns, pa.array(blobs, pa.binary())], names=["shard", "metrics", "matches"])
+def _result(shard: int, matches: pa.Array, metrics: str | None = None) -> pa.RecordBatch:
+    columns = [pa.array([shard] * len(matches), pa.int32()), pa.array([metrics] * len(matches), pa.string())]
+    return pa.record_batch([*columns, matches], names=["shard", "metrics", "matches"])

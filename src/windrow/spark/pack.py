@@ -2,6 +2,7 @@
 
 A blob is a record batch without its schema (the job has it). Beside it travel the stream, where it comes from (so that
 the order of a shard's blobs does not depend on the shuffle) and its latest time, from which Spark makes its watermark.
+The codes of keys, by which rows find their shard, do not travel: coding keys again is cheaper (decision 0023).
 
 One shard, the witness, gets a blob in every micro-batch, if need be an empty one. Its number is the same however many
 shards there are, so a checkpoint of another join is noticed at once and not only when rows reach a shard with state.
@@ -54,15 +55,15 @@ class Packer:
         number, rows, seen = 0, 0, not self.streaming
         witness = labels(self.job.shards).index(WITNESS)
         for piece in _pieces(batches, self.job.schemas[self.stream]):
-            blobs = self._blobs(piece, rows)
-            seen |= witness in blobs
-            yield self._batch(blobs, source, number)
+            parts = self._parts(piece, rows)
+            seen |= witness in parts
+            yield self._batch(parts, source, number)
             number, rows = number + 1, rows + piece.num_rows
         if not seen:
             yield self._batch({witness: [self.job.schemas[self.stream].empty_table()]}, source, number)
         settle("pack")
 
-    def _blobs(self, piece: pa.Table, first_row: int) -> dict[int, list[pa.Table]]:
+    def _parts(self, piece: pa.Table, first_row: int) -> dict[int, list[pa.Table]]:
         """The rows of each shard."""
         binding, routing = known(self.job)
         found: dict[int, list[pa.Table]] = {}
@@ -74,10 +75,10 @@ class Packer:
                 found.setdefault(int(cell), []).append(part)
         return found
 
-    def _batch(self, blobs: dict[int, list[pa.Table]], source: int, number: int) -> pa.RecordBatch:
+    def _batch(self, found: dict[int, list[pa.Table]], source: int, number: int) -> pa.RecordBatch:
         names = labels(self.job.shards)
         time = self.job.query.streams[self.stream].time
-        parts = [(cell, part) for cell, parts in sorted(blobs.items()) for part in parts]
+        parts = [(cell, part) for cell, mine in sorted(found.items()) for part in mine]
         n = len(parts)
         return pa.record_batch(
             [
@@ -86,7 +87,7 @@ class Packer:
                 pa.array([source] * n, pa.int64()),
                 pa.array([number * self.job.shards + k for k in range(n)], pa.int32()),
                 pa.array([_latest(part, time) for _, part in parts], pa.timestamp("us", tz="UTC")),
-                pa.array([_blob(part) for _, part in parts], pa.binary()),
+                blobs([_record_batch(part) for _, part in parts]),
             ],
             schema=ARROW,
         )
@@ -119,11 +120,22 @@ def _latest(part: pa.Table, time: str | None) -> pa.Scalar:
     return pa.scalar(latest.value, stamp) if latest.is_valid else pa.scalar(None, stamp)
 
 
-def _blob(part: pa.Table) -> bytes:
-    """A table as one record batch message."""
+def _record_batch(part: pa.Table) -> pa.RecordBatch:
+    """A table as one record batch."""
     if part.num_rows == 0:
-        return pa.RecordBatch.from_pylist([], schema=part.schema).serialize().to_pybytes()
-    return part.combine_chunks().to_batches()[0].serialize().to_pybytes()
+        return pa.RecordBatch.from_pylist([], schema=part.schema)
+    return part.combine_chunks().to_batches()[0]
+
+
+def blobs(batches: list[pa.RecordBatch]) -> pa.Array:
+    """Record batches as blobs, written one behind the other into the array's memory: Python never holds their bytes."""
+    sink = pa.BufferOutputStream()
+    ends = [0]
+    for batch in batches:
+        sink.write(batch.serialize())
+        ends.append(sink.tell())
+    offsets = pa.array(ends, pa.int32())
+    return pa.Array.from_buffers(pa.binary(), len(batches), [None, offsets.buffers()[1], sink.getvalue()])
 
 
 def blob_table(blob: bytes, schema: pa.Schema) -> pa.Table:
