@@ -170,14 +170,14 @@ def _trial(shard: Shard) -> dict[str, np.ndarray]:
     if shard.chooser is None:
         return {}
     whole, floats = shard.chooser.state()
-    found = {"trial.whole": whole, "trial.floats": floats}
-    for g, forks in enumerate(shard.chooser.forks):
-        tried = {k: fork for k, fork in enumerate(forks) if fork is not None}
+    found = {"trial.whole": whole, "trial.floats": floats, "trial.popular": shard.chooser.sample.popular}
+    tried = {k: fork for k, fork in enumerate(shard.chooser.forks) if fork is not None}
+    if tried:
         plan = next(iter(tried.values())).plan
-        found[f"trial.caps{g}"] = np.array([plan.cap_rows, plan.cap_bytes], np.int64).ravel()
-        for k, fork in tried.items():
-            columns = saved(fork, [frozenset[str]()] * shard.plan.streams).columns
-            found |= {f"fork{g}-{k}.{name}": column for name, column in columns.items()}
+        found["trial.caps"] = np.array([plan.cap_rows, plan.cap_bytes], np.int64).ravel()
+    for k, fork in tried.items():
+        columns = saved(fork, [frozenset[str]()] * shard.plan.streams).columns
+        found |= {f"fork{k}.{name}": column for name, column in columns.items()}
     return found
 
 

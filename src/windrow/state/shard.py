@@ -18,6 +18,8 @@ from windrow.state.block import Capacity, view
 from windrow.state.chooser import Chooser
 from windrow.state.graph import route
 from windrow.state.plan import LEAST_MARGIN, SAMPLE_MARGIN, Plan
+from windrow.state.samples import Sample
+from windrow.state.thinning import move_thinned
 
 REROUTE_EVERY = 1 << 14  # arrivals between two looks at the probe orders
 FIRST_OUT = 1 << 14
@@ -200,20 +202,21 @@ class Shard:
             other.chooser.restart(self.chooser)
         return other, slots
 
-    def fork(self, low: float = 0.0, high: float = 1.0) -> "Shard":
-        """The same shard once more, only counting; or only its keys between two shares, and memory to scale."""
-        share = high - low
-        capacity = self._room_in(self.plan) if share == 1.0 else self.room_for_sample(low, high)
+    def fork(self, sample: Sample) -> "Shard":
+        """The same shard once more, only counting; or only a sample of it, and memory to scale."""
+        capacity = self._room_in(self.plan) if sample.is_whole else sample.capacity(self)
         other = Shard.with_room(self.plan, False, capacity)
         other.chooser = None
         block.carry(self.words, self.plan, other.words, other.plan, learned=True)
-        upkeep.move_residents(self.words, other.words, 0, True, low, high)
-        if share < 1.0:
-            other.plan = self._plan_for_sample(other, share)
-            block.write_windows(other.words, other.plan)
+        if sample.is_whole:
+            upkeep.move_residents(self.words, other.words, 0, True, 0.0, 1.0)
+            return other
+        move_thinned(self.words, other.words, sample.share, sample.popular)
+        other.plan = self._plan_for_sample(other, sample)
+        block.write_windows(other.words, other.plan)
         return other
 
-    def _plan_for_sample(self, other: "Shard", share: float) -> Plan:
+    def _plan_for_sample(self, other: "Shard", sample: Sample) -> Plan:
         """The plan of a fork: caps in proportion to what it holds. With a budget in bytes also few more rows than it
         holds, for it is allotted bytes for so many, and forks keep no payload."""
         mine, theirs = (view(s.words, at.POOLS_AT, s.plan.pools, at.POOL_SIZE) for s in (self, other))
@@ -222,18 +225,14 @@ class Shard:
         if self.plan.fork_bytes < at.HIGH:
             held = theirs[:, at.USED_ROWS]
             most = np.minimum(most, held + held // SAMPLE_MARGIN + LEAST_MARGIN)
-        return self.plan.for_sample(np.ceil(most), np.ceil(mine[:, at.CAP_BYTES] * size), share)
+        idle = sample.idle_limit(self.plan)
+        return self.plan.for_sample(np.ceil(most), np.ceil(mine[:, at.CAP_BYTES] * size), idle)
 
     def _room_in(self, plan: Plan) -> Capacity:
         """Room for all residents under a plan, admitted anew: in order of time, which may leave blocks half full."""
         keys = view(self.words, at.DIRS_AT, self.plan.directories, at.DIR_SIZE)[:, at.KEY_LIVE]
         rows = self.stream_counter(at.ROWS)
         return room.enough(plan, int(rows.sum()), int(keys.max(initial=0)), 2 * int(rows.max()))
-
-    def room_for_sample(self, low: float, high: float) -> Capacity:
-        """Room for the keys between two shares and their residents."""
-        rows, keys = upkeep.sample_size(self.words, low, high)
-        return room.sampled(self.plan, int(rows), int(keys), high - low)
 
     def twin(self) -> "Shard":
         """The same shard once more."""
