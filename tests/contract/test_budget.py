@@ -116,7 +116,7 @@ def test_budgets_of_every_size(policy: str, budget: int, sizes: tuple[int, ...])
 
 @pytest.mark.parametrize("sizes", [(5_000,), (10**6,)], ids=["many pushes", "one push"])
 def test_trials_are_inside_the_budget(sizes: tuple[int, ...]) -> None:
-    """Eight megabytes are enough for forks of samples of keys; whether there are any is looked at, too."""
+    """Eight megabytes are enough for forks of a sample; whether there are any is looked at, too."""
     budget = 8_000_000
     tables = {name: rows(ord(name), 60_000, 6_000) for name in "ab"}
     engine, forks = joined("auto", budget, tables), 0

@@ -27,7 +27,7 @@ from windrow.statistics import Decayed, Oracle, Running, Sketch, Statistic
 STATISTICS_SHARE = 8  # one part in so many of a budget in bytes is for keys that only statistics keep
 RECALL_SHARE = 16  # and one in so many for the estimate of recall
 SMALL_SAMPLE_BYTES = 1 << 16
-TRIAL_SHARE = 16  # and one in so many for the trials of the policy auto
+TRIAL_SHARE = 32  # and one in so many for the trials of the policy auto
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 FORKS = TRIED
 TRIAL_ROWS = 4096  # residents that are tried with, about
 LEAST_ROWS = 48  # and at least
+WEAK_ROWS = 1024  # so few prove little, and late: begin with what serves most streams
 SURE = 4.0  # standard errors; by chance two are common with so many rivals and looks
 FIRST_LOOK = 64  # arrivals
 LOOKS = 16  # in a window
@@ -131,7 +132,7 @@ class Chooser:
             return
         self.sample = sample
         if self.weighed == 0:
-            self.choice = SMALL if sample.is_whole else LARGE
+            self.choice = SMALL if sample.is_whole or sample.share * self._rows < WEAK_ROWS else LARGE
         fork = self.shard.fork(sample)
         self.forks = [self._forked(fork, k) for k in range(len(CHOICES))]
         self._weigh()

@@ -33,11 +33,13 @@ TABLES = {"tally": at.TALLY_AT, "hists": at.HISTS_AT, "means": at.MEANS_AT, "lif
           "sample": at.SAMPLE_AT, "sketch": at.SKETCH_AT, "credit": at.CREDIT_AT, "trials": at.TRIALS_AT,
           "ages": at.AGES_AT}  # fmt: skip
 INTEGERS = {"tally", "credit"}
+TRIAL = ("whole", "floats", "popular", "caps")  # of the rule AUTO, beside its forks
 
 
 def layout_digest() -> str:
     """A digest of what the columns mean: it differs between versions that would misread each other."""
-    facts = [at.LOW, HEAD, LINE, list(TABLES), at.HIST_SIZE, at.LIFE_BINS, at.GROUPS, at.STREAM_BITS, at.RULE, at.REACH]
+    sizes = [at.HIST_SIZE, at.LIFE_BINS, at.GROUPS, at.STREAM_BITS, at.RULE, at.REACH]
+    facts = [at.LOW, HEAD, LINE, list(TABLES), TRIAL, *sizes]
     return hashlib.sha256(repr(facts).encode()).hexdigest()[:16]
 
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from windrow.kernels import layout as at
+from windrow.kernels.estimate import LEAST
 from windrow.state import block, room, thinning
 from windrow.state.block import Capacity, view
 from windrow.state.plan import SAMPLE_MARGIN
@@ -77,8 +78,8 @@ class Sample:
 
 
 def few_keys(plan: Plan) -> int:
-    """As many keys as are few."""
-    return FEW_KEYS if plan.fork_bytes == at.HIGH else plan.fork_bytes // KEY_PART // plan.key_bytes()
+    """Up to how many keys all of them are in a sample; where a join has none, they take no bytes."""
+    return FEW_KEYS if plan.fork_bytes == at.HIGH else plan.fork_bytes // KEY_PART // max(plan.key_bytes(), 1)
 
 
 def most_popular(plan: Plan) -> int:
@@ -125,8 +126,9 @@ def _stratified(shard: Shard, share: float) -> Sample:
     """A sample of a share with the keys that have most of the residents and of the recent arrivals on its list."""
     plan = shard.plan
     codes, rows, recent = thinning.popularity(shard.words)
-    recent /= max(recent.sum(), 1e-300)
+    order = np.argsort(codes)  # how keys happen to be numbered must not tell, not even in the last bit of a sum
+    codes, rows, recent = codes[order], rows[order], recent[order] / max(recent[order].sum(), LEAST)
     weight = rows / max(rows.sum(), 1.0) + recent
-    order = np.lexsort((codes, -weight))[: most_popular(plan)]
-    listed = float(recent[order].sum())
-    return Sample(share, min(listed + share * (1.0 - listed), 1.0), np.sort(codes[order]))
+    named = np.sort(np.argsort(-weight, kind="stable")[: most_popular(plan)])
+    seen = float(recent[named].sum())
+    return Sample(share, min(seen + share * (1.0 - seen), 1.0), codes[named])
