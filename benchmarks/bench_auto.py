@@ -98,8 +98,7 @@ def streams(args: argparse.Namespace) -> Iterator[tuple[str, str, int, Pair]]:
     if args.data is not None:
         for name, found in by_rows(args.data).items():
             if name != GENERATED and args.only in f"real: {name}":
-                left, right = (t.slice(0, min(found.left.num_rows, found.right.num_rows, args.rows)) for t in (found.left, found.right))
-                yield "real", name, 0, (left, right)
+                yield "real", name, 0, (found.left.slice(0, args.rows), found.right.slice(0, args.rows))
 
 
 def run(pair: Pair, window: int, memory: Any, policy: Policy) -> tuple[wr.Engine, float]:
@@ -134,6 +133,13 @@ def measure(pair: Pair, window: int, memory: int | str) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def _cells(line: dict[str, Any]) -> list[str]:
+    """What a table says of recall."""
+    recall, best = line["recall"], line["best"]
+    numbers = [f"{n:.3f}" for n in (line["ratio"], recall["auto"], recall[best])]
+    return [*numbers, best, *(f"{recall[n]:.3f}" for n in ("RAND", "PROB", "GDJ tuned"))]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=200_000, help="of each stream")
@@ -154,12 +160,8 @@ def main() -> None:
     show(
         f"auto over the best fixed policy; {args.rows:,} rows a stream, window {args.window:,}",
         ("streams", "seed", "memory", "auto/best", "auto", "best", "", "RAND", "PROB", "GDJ", "time/PROB"),
-        [
-            (i["streams"], i["seed"], i["memory"], f"{i['ratio']:.3f}", f"{i['recall']['auto']:.3f}", f"{i['recall'][i['best']]:.3f}",
-             i["best"], *(f"{i['recall'][n]:.3f}" for n in ("RAND", "PROB", "GDJ tuned")), i["time"])
-            for i in lines
-        ],
-    )  # fmt: skip
+        [(i["streams"], i["seed"], i["memory"], *_cells(i), i["time"]) for i in lines],
+    )
     for kind in sorted({i["kind"] for i in lines}):
         ratios = [i["ratio"] for i in lines if i["kind"] == kind]
         print(f"  {kind}: mean {np.mean(ratios):.3f}, least {min(ratios):.3f}, most {max(ratios):.3f} of {len(ratios)}")

@@ -86,9 +86,7 @@ def test_rows_of_popular_keys_are_thinned_and_other_keys_sampled(popular: np.nda
 
 
 @pytest.mark.parametrize("kind, few", [("few", samples.FEW_KEYS), ("many", samples.FEW_KEYS), ("many", 100)])
-def test_a_fork_has_its_share_of_rows_memory_and_matches(
-    kind: str, few: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_fork_has_its_share_of_rows_memory_and_matches(kind: str, few: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A sample of keys would have most of the rows here, or hardly any."""
     monkeypatch.setattr(samples, "FEW_KEYS", few)
     engine, shard = full(kind)

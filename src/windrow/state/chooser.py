@@ -23,7 +23,7 @@ from windrow.kernels import upkeep
 from windrow.kernels.estimate import MIX_STEP
 from windrow.state import block
 from windrow.state.choices import CHOICES, LARGE, SMALL, TRIED, USUAL_PART, Choice
-from windrow.state.samples import Sample, drawn
+from windrow.state.samples import Sample, drawn, outgrown
 
 if TYPE_CHECKING:
     from windrow.state.shard import Shard
@@ -98,8 +98,6 @@ class Chooser:
             rows = self.sample.of(piece, self.shard)
             for fork in self.tried():
                 fork.count(rows)
-            if any(fork.words.nbytes > self.shard.plan.fork_bytes for fork in self.tried()):
-                self._end()  # more keys have come than there were bytes for
         if self._arrivals >= self.next:
             self._look()
 
@@ -108,7 +106,9 @@ class Chooser:
         return (fork for fork in self.forks if fork is not None)
 
     def _look(self) -> None:
-        if self.forks:
+        if any(outgrown(fork) for fork in self.tried()):
+            self._end()
+        elif self.forks:
             self._compare()
         elif self.since[0] == 0:
             self.since = (self._arrivals, int(self.shard.words[at.CLOCK]))

@@ -18,12 +18,12 @@ from windrow.state import block, possible, room
 from windrow.state.block import Capacity, view
 from windrow.state.choices import CHOICES
 from windrow.state.chooser import STATE, Chooser
-from windrow.state.samples import Sample
 from windrow.state.coding_numbers import ordered_codes
 from windrow.state.compact import HEAD, INTEGERS, LINE, TABLES, fields_of, learned, lines_of
 from windrow.state.graph import Route, route
 from windrow.state.narrow import Columns
 from windrow.state.plan import Plan
+from windrow.state.samples import Sample
 from windrow.state.shard import Shard
 
 _NOTHING, _ZERO = np.zeros(0), np.zeros(1)
@@ -73,7 +73,8 @@ class _Building:
             self.shard.chooser = None
             return
         try:
-            trying = chooser.resume(*(self._get(f"trial.{n}", k, t) for n, k, t in _TRIAL), self._get("trial.popular"))
+            whole, floats = (self._get(f"trial.{n}", k, t) for n, k, t in _TRIAL)
+            trying = chooser.resume(whole, floats, self._get("trial.popular"))
         except ValueError as error:
             raise SnapshotError.impossible("its trial cannot be what it says") from error
         chooser.forks = self._forks(chooser.sample) if trying else []

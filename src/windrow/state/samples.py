@@ -122,6 +122,15 @@ def drawn(shard: Shard, most: int, least: int) -> Sample | None:
     return None
 
 
+def outgrown(fork: Shard) -> bool:
+    """Whether a fork holds more than it has bytes for: so many keys may come where they were few."""
+    if fork.plan.fork_bytes == at.HIGH:
+        return False
+    keys = view(fork.words, at.DIRS_AT, fork.plan.directories, at.DIR_SIZE)[:, at.KEY_LIVE]
+    held = Capacity(int(fork.stream_counter(at.ROWS).sum()), int(keys.max(initial=0)), room.FEWEST_BLOCKS)
+    return block.block_bytes(fork.plan, held) > fork.plan.fork_bytes
+
+
 def _stratified(shard: Shard, share: float) -> Sample:
     """A sample of a share with the keys that have most of the residents and of the recent arrivals on its list."""
     plan = shard.plan

@@ -1,9 +1,9 @@
 """Kernels of samples (samples.py), which belong into kernels/ and stand here only until they are moved there.
 
-    thinned        into kernels/sample.py, instead of sampled_keys
-    thinned_size   into kernels/upkeep.py, instead of sample_size
-    move_thinned   into kernels/upkeep.py, instead of the shares `low` and `high` of move_residents
-    popularity     into kernels/upkeep.py
+thinned        into kernels/sample.py, instead of sampled_keys
+thinned_size   into kernels/upkeep.py, instead of sample_size
+move_thinned   into kernels/upkeep.py, instead of the shares `low` and `high` of move_residents
+popularity     into kernels/upkeep.py
 """
 
 from typing import Any
