@@ -106,7 +106,8 @@ def run(pair: Pair, window: int, memory: Any, policy: Policy) -> tuple[wr.Engine
     query = wr.Query(streams=[wr.Stream("left", "t", window), wr.Stream("right", "t", window)], on="k")
     query = query.with_(memory=memory, policy=policy) if memory is not None else query
     engine, started = wr.Engine(query, count_only=True, recall=False), core()
-    ends = np.arange(0, int(pair[0]["t"][-1].as_py()) + BATCH, BATCH)
+    last = max(int(table["t"][-1].as_py()) for table in pair)
+    ends = np.arange(0, last + 1 + BATCH, BATCH)
     cuts = [np.searchsorted(table["t"].to_numpy(), ends) for table in pair]
     for k in range(len(ends) - 1):
         batch = {n: t.slice(c[k], c[k + 1] - c[k]) for n, t, c in zip(("left", "right"), pair, cuts, strict=True)}

@@ -21,7 +21,7 @@ class Auto(Policy):
     of bursts makes most of the matches, so that the past says nothing. In a budget in bytes nothing is tried where the
     streams have no one key in common: it then counts all arrivals and recent ones.
 
-    Needs no statistics to be named: it keeps its own, of the past alone. A thirty-second of a budget in bytes is for its
+    Needs no statistics to be named: it keeps its own, of the past alone. One part in 32 of a budget in bytes is for its
     forks; below about 5 MB nothing is tried, nor set aside.
 
     >>> import pyarrow as pa, windrow as wr

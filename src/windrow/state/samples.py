@@ -123,12 +123,15 @@ def drawn(shard: Shard, most: int, least: int) -> Sample | None:
 
 
 def outgrown(fork: Shard) -> bool:
-    """Whether a fork holds more than it has bytes for: so many keys may come where they were few."""
+    """Whether a fork has come to need more bytes than it has: so many keys may come where they were few.
+
+    What it can hold and holds decides, not what is allocated, which differs after a restart.
+    """
     if fork.plan.fork_bytes == at.HIGH:
         return False
     keys = view(fork.words, at.DIRS_AT, fork.plan.directories, at.DIR_SIZE)[:, at.KEY_LIVE]
-    held = Capacity(int(fork.stream_counter(at.ROWS).sum()), int(keys.max(initial=0)), room.FEWEST_BLOCKS)
-    return block.block_bytes(fork.plan, held) > fork.plan.fork_bytes
+    needed = Capacity(sum(fork.plan.cap_rows), int(keys.max(initial=0)), room.FEWEST_BLOCKS)
+    return block.block_bytes(fork.plan, needed) > fork.plan.fork_bytes
 
 
 def _stratified(shard: Shard, share: float) -> Sample:
