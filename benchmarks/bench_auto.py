@@ -51,7 +51,7 @@ def ranked_anew(rows: int, keys: int, skew: float, period: int, lag: int, seed: 
     """Zipf popularity that is ranked anew every some steps; on the right stream some steps later."""
     rng = np.random.default_rng(seed)
     ranks = np.array([rng.permutation(keys) for _ in range(rows // period + 1)])
-    spell = [np.maximum(np.arange(rows) - late, 0) // period for late in (0, lag)]
+    spell = [np.maximum(np.arange(rows) - behind, 0) // period for behind in (0, lag)]
     left, right = (steps(ranks[s, rng.choice(keys, rows, p=_zipf(keys, skew))]) for s in spell)
     return left, right
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 FORKS = TRIED
 TRIAL_ROWS = 4096  # residents that are tried with, about
 LEAST_ROWS = 48  # and at least
-WEAK_ROWS = 1024  # so few prove little, and late: begin with what serves most streams
+WEAK_ROWS = 1024  # so few take long to prove anything: begin with what serves most streams
 SURE = 4.0  # standard errors; by chance two are common with so many rivals and looks
 FIRST_LOOK = 64  # arrivals
 LOOKS = 16  # in a window
