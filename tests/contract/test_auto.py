@@ -10,9 +10,12 @@ import windrow as wr
 from windrow.errors import MemoryTooSmall
 from windrow.kernels import layout as at
 from windrow.state import chooser as choosing
+from windrow.state import samples
 from windrow.state.block import leaf_records, view
-from windrow.state.chooser import CHOICES, Chooser
+from windrow.state.choices import CHOICES, Choice
+from windrow.state.chooser import Chooser
 from windrow.state.compact import learned
+from windrow.state.samples import NOBODY
 
 STEPS, WINDOW = 1_500, 60
 Tables = dict[str, pa.Table]
@@ -75,16 +78,20 @@ def rows(tables: list[pa.Table]) -> list[tuple[int, int]]:
     return list(zip(whole["a_row"].to_pylist(), whole["b_row"].to_pylist(), strict=True))
 
 
-@pytest.fixture(params=["whole", "samples", "few"])
+@pytest.fixture(params=["whole", "thinned", "stratified", "few"])
 def trial(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Forks of the whole shard, or of samples of its keys; or those are soon left that are behind."""
+    """Forks of the whole shard, or of a sample, in which all keys are thinned or only the popular; or those are soon
+    left that are behind."""
     if request.param == "few":
         monkeypatch.setattr(choosing, "STEADY", 0)
         monkeypatch.setattr(choosing, "FAR", 0.0)
         monkeypatch.setattr(choosing, "SURELY", 1.0)
-    if request.param == "samples":
+    if request.param in ("thinned", "stratified"):
         monkeypatch.setattr(choosing, "TRIAL_ROWS", 12)
         monkeypatch.setattr(choosing, "LEAST_ROWS", 1)
+    if request.param == "stratified":
+        monkeypatch.setattr(samples, "FEW_KEYS", 0)
+        monkeypatch.setattr(samples, "MOST_POPULAR", 3)
     return str(request.param)
 
 
@@ -120,8 +127,8 @@ def test_snapshots_go_on_as_if_nothing_had_happened(memory: Any, streams: Any, t
         batch = {name: table.slice(start, 50) for name, table in tables.items()}
         assert engine.push(batch).equals(plain.push(batch))
         forked = forked or bool(chooser(engine).forks)
-        left = [sum(fork is not None for fork in forks) for forks in chooser(engine).forks]
-        narrowed = narrowed or any(n < choosing.TRIED for n in left)
+        left = len(list(chooser(engine).tried()))
+        narrowed = narrowed or 0 < left < choosing.TRIED
         short = short or (not left and 0 < 100 * trying < (choosing.TRIAL_WINDOWS - 1) * 2 * WINDOW)
         trying = trying + 1 if left else 0
         saved = engine.snapshot()
@@ -135,7 +142,7 @@ def test_snapshots_go_on_as_if_nothing_had_happened(memory: Any, streams: Any, t
 
 
 def test_it_finds_out_what_tells() -> None:
-    """Popular keys: all arrivals of the partner. Keys that follow from the other stream: late ones of all streams."""
+    """Popular keys: all arrivals of the partner. Keys that follow from the other stream: recent ones of all streams."""
     matched = {}
     for name, streams in (("popular", popular), ("following", following)):
         for policy in ("auto", "prob"):
@@ -171,14 +178,16 @@ def test_memory_and_windows_change_during_a_trial() -> None:
 
 
 @pytest.mark.parametrize("on", ["k", ["a.k = b.k", "b.k = c.row"]])
-def test_three_streams(on: Any) -> None:
+def test_three_streams(on: Any, trial: str) -> None:
     rng = np.random.default_rng(8)
     tables = {name: stream(rng.integers(0, 12, STEPS)) for name in "abc"}
-    engine = wr.Engine(query(30, on=on, names=("a", "b", "c")), count_only=True)
+    engine, tried = wr.Engine(query(30, on=on, names=("a", "b", "c")), count_only=True), 0
     for start in range(0, 600, 60):
         engine.push({name: table.slice(start, 60) for name, table in tables.items()})
         check(engine)
-    assert chooser(engine).forks or chooser(engine).window > 0
+        tried += bool(chooser(engine).forks)
+        engine = wr.Engine.restore(engine.snapshot())
+    assert tried > 0 and chooser(engine).sample.is_whole == (trial in ("whole", "few"))
 
 
 def follow(engine: wr.Engine, choice: int) -> None:
@@ -203,7 +212,7 @@ def relative(engine: wr.Engine) -> np.ndarray:
 
 @pytest.mark.parametrize("joins", ["one", "several"])
 def test_what_is_usual_is_counted_as_keys_are(joins: str) -> None:
-    """Late arrivals weigh up to 1e100 times as much as the first, so the two must never be compared."""
+    """Recent arrivals weigh up to 1e100 times as much as the first, so the two must never be compared."""
     rng = np.random.default_rng(10)
     tables = {name: stream(rng.integers(0, 5, STEPS)) for name in "abc"}
     chain = [wr.Equal("a.k", "b.k"), wr.Equal("b.row", "c.row")]
@@ -215,8 +224,8 @@ def test_what_is_usual_is_counted_as_keys_are(joins: str) -> None:
         assert (relative(engine) > 1e-9).all() and (relative(engine) < 10).all()
 
 
-def test_all_arrivals_weigh_as_much_as_late_ones() -> None:
-    """Mixed counts: the weights of late arrivals grow without end, and that of all arrivals follows in steps."""
+def test_all_arrivals_weigh_as_much_as_recent_ones() -> None:
+    """Mixed counts: the weights of recent arrivals grow without end, and that of all arrivals follows in steps."""
     engine, tables = wr.Engine(query(), count_only=True), popular(12)
     engine.push({name: table.slice(0, 200) for name, table in tables.items()})
     follow(engine, choosing.SMALL)
@@ -225,8 +234,8 @@ def test_all_arrivals_weigh_as_much_as_late_ones() -> None:
         engine.push({name: table.slice(start, 7) for name, table in tables.items()})
         keys = view(shard.words, at.KEYS_AT, shard.capacity.keys, shard.plan.key_words()).view(np.float64)
         words = learned(shard.plan)
-        late = sum(float(keys[:, words[f"brief{s}"]].sum()) for s in range(2))
-        ratios.append(float(shard.floats[at.MIX]) * 400 / late)  # as many as there were when they were weighed
+        recent = sum(float(keys[:, words[f"brief{s}"]].sum()) for s in range(2))
+        ratios.append(float(shard.floats[at.MIX]) * 400 / recent)  # as many as there were when they were weighed
         assert shard.floats[at.WEIGHT] < shard.floats[at.MIX_UNTIL]
     assert 1.0 < min(ratios) < 1.4 and 2.0 < max(ratios) < 2.8
 
@@ -237,7 +246,7 @@ def test_counts_of_many_partners_can_be_multiplied() -> None:
     tables = {name: stream(rng.integers(0, 40, STEPS)) for name in "abcd"}
     engine = wr.Engine(query(30, names=tuple("abcd")), count_only=True)
     engine.push({name: table.slice(0, 100) for name, table in tables.items()})
-    follow(engine, CHOICES.index(choosing.Choice(8)))
+    follow(engine, CHOICES.index(Choice(8)))
     for start in range(100, 600, 10):
         engine.push({name: table.slice(start, 10) for name, table in tables.items()})
         shard = engine.bound()[1]
@@ -266,21 +275,50 @@ def test_values_without_a_finite_sum_can_be_tried_for(huge: float) -> None:
     assert wr.Engine.restore(engine.snapshot()).snapshot() == engine.snapshot()
 
 
-def test_a_popular_key_does_not_make_samples_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(choosing, "TRIAL_ROWS", 12)
+def drifting(seed: int) -> Tables:
+    """Few keys, of which another one is the most popular every few steps: what came often does not come again."""
+    rng = np.random.default_rng(seed)
+    chance = 1.0 / np.arange(1, 31)
+    moved = np.arange(4 * STEPS) // 25
+    draws = (rng.choice(30, 4 * STEPS, p=chance / chance.sum()) for _ in "ab")
+    return {name: stream((rank + moved) % 30) for name, rank in zip("ab", draws, strict=True)}
+
+
+@pytest.mark.parametrize("few", [samples.FEW_KEYS, 0])
+def test_samples_find_out_what_tells_where_few_keys_have_all_rows(few: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No sample of keys does: each has a popular key with all its rows, or not at all."""
+    monkeypatch.setattr(choosing, "TRIAL_ROWS", 150)
+    monkeypatch.setattr(choosing, "WEAK_ROWS", 0)  # begin as PROB
+    monkeypatch.setattr(samples, "FEW_KEYS", few)
+    monkeypatch.setattr(samples, "MOST_POPULAR", 20)
+    matched, streams = {}, [wr.Stream(name, "t", 600) for name in "ab"]
+    for policy in ("auto", "prob", "rand"):
+        engine = wr.Engine(query(300, policy=policy, streams=streams), count_only=True)
+        engine.push(drifting(16))
+        matched[policy] = engine.metrics.matched
+        if policy == "auto":
+            assert chooser(engine).sample.share < 1.0 and CHOICES[chooser(engine).choice].part > 0
+    assert matched["auto"] > 1.2 * matched["rand"] > 1.2 * matched["prob"]
+
+
+@pytest.mark.parametrize("few", [samples.FEW_KEYS, 0])
+def test_a_popular_key_does_not_make_samples_large(few: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whichever key it is, and whether all keys are thinned or only popular ones."""
+    monkeypatch.setattr(choosing, "TRIAL_ROWS", 30)
     monkeypatch.setattr(choosing, "LEAST_ROWS", 1)
     monkeypatch.setattr(choosing, "PROMISING", choosing.TRIAL_WINDOWS)  # or they would be over
-    rng, tried, waited = np.random.default_rng(14), 0, 0
+    monkeypatch.setattr(samples, "FEW_KEYS", few)
+    monkeypatch.setattr(samples, "MOST_POPULAR", 2)
+    rng = np.random.default_rng(14)
     keys = {name: rng.integers(100, 300, 500) for name in "ab"}
-    for key in range(60):
+    for key in range(20):
         tables = {name: stream(np.where(np.arange(500) % 3 > 0, key, found)) for name, found in keys.items()}
         engine = wr.Engine(query(100), count_only=True)
         engine.push(tables)
         mine = chooser(engine)
-        held = sum(int(forks[0].stream_counter(at.ROWS).sum()) for forks in mine.forks)
-        assert held <= choosing.MOST_TIMES * 12 + 12  # what came since may be more by some
-        tried, waited = tried + bool(mine.forks), waited + (not mine.forks and mine.next < at.HIGH)
-    assert tried > waited > 0
+        held = [int(fork.stream_counter(at.ROWS).sum()) for fork in mine.tried()]
+        assert len(held) > 1 and len(mine.sample.popular) == (0 if few else 2)
+        assert 10 <= min(held) <= max(held) <= 50
 
 
 SCHEMAS = {name: pa.schema([("t", pa.int64()), ("k", pa.int64()), ("row", pa.int64())]) for name in "ab"}
@@ -296,8 +334,8 @@ def test_what_is_told_to_be_enough_is_enough(split: Any) -> None:
 
 def test_only_budgets_that_allow_trials_pay_for_them() -> None:
     plans = {size: wr.Engine(query(size), schemas=SCHEMAS).bound()[1].plan for size in ("20 kB", "1 MB", "8 MB")}
-    assert [plan.fork_bytes for plan in plans.values()] == [0, 0, 500_000 // choosing.FORKS]
-    assert choosing.rows_to_try(plans["8 MB"], 16_000) >= choosing.LEAST_ROWS
+    assert [plan.fork_bytes for plan in plans.values()] == [0, 0, 250_000 // choosing.FORKS]
+    assert samples.rows_in_fork(plans["8 MB"], 16_000) >= choosing.LEAST_ROWS
 
 
 @pytest.mark.parametrize("memory", ["20 kB", "50 kB", "600 kB", wr.Memory("50 kB", split=True)])
@@ -344,10 +382,10 @@ def test_trials_that_cannot_be_are_refused(place: int, number: int) -> None:
     engine = wr.Engine(query(), count_only=True)
     engine.push({name: table.slice(0, 300) for name, table in popular(13).items()})
     whole, floats = chooser(engine).state()
-    assert chooser(engine).forks and chooser(engine).resume(whole, floats) == 1
+    assert chooser(engine).forks and chooser(engine).resume(whole, floats, NOBODY)
     whole[place] = number
     with pytest.raises(ValueError, match="trial"):
-        chooser(engine).resume(whole, floats)
+        chooser(engine).resume(whole, floats, NOBODY)
 
 
 def test_worth_that_falls_below_nothing_elects_nobody_who_is_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -360,6 +398,7 @@ def test_worth_that_falls_below_nothing_elects_nobody_who_is_not_tried(monkeypat
     engine = wr.Engine(query(value=wr.Value({"a": "v"}, "sum")))
     for start in range(0, STEPS, 50):
         engine.push({name: table.slice(start, 50) for name, table in tables.items()})
-        assert all(forks[chooser(engine).choice] is not None for forks in chooser(engine).forks)
+        mine = chooser(engine)
+        assert not mine.forks or mine.forks[mine.choice] is not None
         engine = wr.Engine.restore(engine.snapshot())
     assert engine.metrics.shed > 0

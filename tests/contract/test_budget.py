@@ -12,7 +12,9 @@ import pytest
 from tests.streams import configurations, label
 
 import windrow as wr
+from windrow.engine.bind import TRIAL_SHARE
 from windrow.errors import MemoryTooSmall
+from windrow.kernels import layout as at
 from windrow.spec import Band, Compare, Equal, Query, Stream, Value, Window
 from windrow.state import chooser as choosing
 
@@ -116,7 +118,7 @@ def test_budgets_of_every_size(policy: str, budget: int, sizes: tuple[int, ...])
 
 @pytest.mark.parametrize("sizes", [(5_000,), (10**6,)], ids=["many pushes", "one push"])
 def test_trials_are_inside_the_budget(sizes: tuple[int, ...]) -> None:
-    """Eight megabytes are enough for forks of samples of keys; whether there are any is looked at, too."""
+    """Eight megabytes are enough for forks of a sample; whether there are any is looked at, too."""
     budget = 8_000_000
     tables = {name: rows(ord(name), 60_000, 6_000) for name in "ab"}
     engine, forks = joined("auto", budget, tables), 0
@@ -133,6 +135,30 @@ def test_trials_are_inside_the_budget(sizes: tuple[int, ...]) -> None:
     chooser._compare = compared  # type: ignore[method-assign]
     pushed(engine, tables, budget, sizes)
     assert forks == choosing.FORKS
+
+
+def test_trials_of_few_keys_end_when_many_come() -> None:
+    """Forks are sized for the keys there are. Can catch: forks that go on beyond their bytes as others come."""
+    budget, n = 8_000_000, 60_000
+    rng = np.random.default_rng(3)
+    few, many = rng.integers(0, 40, (2, n)), rng.integers(0, 20_000, (2, n))
+    schema, times = pa.schema([("t", pa.int64()), ("k", pa.int64())]), np.arange(2 * n)
+    tables = {name: pa.table({"t": times, "k": np.r_[few[k], many[k]]}, schema) for k, name in enumerate("ab")}
+    streams = [Stream(name, "t", Window.time(10**9)) for name in tables]
+    query = Query(streams=streams, on="k", memory=f"{budget} B", policy="auto")
+    engine = wr.Engine(query, dict.fromkeys("ab", schema), count_only=True)
+    shard, tried = engine.bound()[1], [0, 0]
+    assert shard.chooser is not None
+    for start in range(0, 2 * n, 1_000):
+        if start == n:  # a trial begins when the last few keys have come, and would go on
+            shard.chooser.restart()
+            shard.chooser.next = shard.chooser.end = int(shard.words[at.ARRIVALS]) + 1
+        engine.push({name: table.slice(start, 1_000) for name, table in tables.items()})
+        forks = list(shard.chooser.tried())
+        tried[start >= n] += bool(forks)
+        assert sum(fork.words.nbytes for fork in forks) <= budget // TRIAL_SHARE * 3 // 2
+        assert engine.allocated_bytes <= bound(budget)
+    assert tried[0] > 1 and tried[1] <= 15  # pushes: the next look is a quarter of all arrivals later
 
 
 @pytest.mark.parametrize("policy", BY_NAME)

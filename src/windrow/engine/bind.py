@@ -19,15 +19,16 @@ from windrow.policies import Age, Auto, Given, GreedyDual, Policy
 from windrow.spec import Memory, Query, Stream, split_reference
 from windrow.spec.bytesize import format_bytes
 from windrow.state.block import fixed_bytes
-from windrow.state.chooser import FORKS, LEAST_ROWS, rows_to_try
+from windrow.state.chooser import FORKS, LEAST_ROWS
 from windrow.state.coding import TimeDomain, as_word, duration_in_units, moment, time_domain
 from windrow.state.plan import Joins, Learning, Plan, Shedding
+from windrow.state.samples import rows_in_fork
 from windrow.statistics import Decayed, Oracle, Running, Sketch, Statistic
 
 STATISTICS_SHARE = 8  # one part in so many of a budget in bytes is for keys that only statistics keep
 RECALL_SHARE = 16  # and one in so many for the estimate of recall
 SMALL_SAMPLE_BYTES = 1 << 16
-TRIAL_SHARE = 16  # and one in so many for the trials of the policy auto
+TRIAL_SHARE = 32  # and one in so many for the trials of the policy auto
 
 
 @dataclass(frozen=True)
@@ -301,7 +302,7 @@ def _trial_bytes(plan: Plan, total: int) -> int:
         return 0
     size, rows = total // TRIAL_SHARE, total // 2 // plan.row_bytes()
     tried = replace(plan, fork_bytes=size // FORKS, idle_limit=total // STATISTICS_SHARE // plan.key_bytes())
-    return size if rows_to_try(tried, rows) >= LEAST_ROWS else 0
+    return size if rows_in_fork(tried, rows) >= LEAST_ROWS else 0
 
 
 def _enough(plan: Plan, least: int, portions: tuple[float, ...], fixed: int) -> int:

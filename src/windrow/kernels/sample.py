@@ -1,4 +1,4 @@
-"""Samples: of rows, for the estimate of recall; of keys, for the trials of the rule AUTO.
+"""Samples of rows, for the estimate of recall.
 
 The estimate of recall is an exact join that only counts, and stores a sample of the rows. Every row probes, but only
 sampled rows are stored, each with the number at which the shedding join has lost it (in the word for its payload row,
@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from windrow.kernels.chains import slot_at, stream_at
-from windrow.kernels.hashing import in_sample, mix64, row_word
-from windrow.kernels.jit import entry, inline
+from windrow.kernels.hashing import in_sample, row_word
+from windrow.kernels.jit import entry
 from windrow.kernels.layout import (
     ARRIVED,
     EXPIRED,
@@ -22,7 +22,6 @@ from windrow.kernels.layout import (
     NONE,
     OLDEST,
     PROBE_ONLY,
-    R_CODES,
     R_LIVE,
     R_ROW,
     ROW,
@@ -32,27 +31,6 @@ from windrow.kernels.layout import (
 )
 from windrow.kernels.memory import memory_of
 from windrow.kernels.retain import depart
-
-
-@inline
-def key_in_sample(code: int, low: float, high: float) -> bool:
-    """Whether a key belongs to the sample of keys between two shares; samples that do not overlap share no key."""
-    word = mix64(np.uint64(code) ^ np.uint64(0x5851F42D4C957F2D))
-    return in_sample(word, high) and not in_sample(word, low)
-
-
-@entry
-def sampled_keys(records: Any, words: int, low: float, high: float, keep_others: bool) -> Any:
-    """The rows of a batch whose key belongs to a sample; others are left out or, if they are kept, only counted."""
-    found, n = np.empty(records.shape[0], np.int64), 0
-    for at in range(0, records.shape[0], words):
-        chosen = key_in_sample(records[at + R_CODES], low, high)
-        if chosen or keep_others:
-            found[n : n + words] = records[at : at + words]
-            if not chosen:
-                found[n + R_LIVE] = 0
-            n += words
-    return found[:n].copy()
 
 
 @entry

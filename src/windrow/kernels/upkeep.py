@@ -80,9 +80,9 @@ from windrow.kernels.layout import (
 )
 from windrow.kernels.memory import Memory, memory_of
 from windrow.kernels.retain import admit, any_over, depart, expire_all, move_watermark, shed
-from windrow.kernels.sample import key_in_sample
 from windrow.kernels.statistics.counts import freq_at
 from windrow.kernels.statistics.histogram import hist_learn
+from windrow.kernels.trials import counts_in_sample, row_in_sample
 
 RARITIES = 2048  # exponents of a float
 
@@ -211,29 +211,15 @@ def drain(block: Any) -> Any:
 
 
 @entry
-def sample_size(block: Any, low: float, high: float) -> tuple[int, int]:
-    """Residents and keys in the sample of keys between two shares, where all streams have one key in common."""
-    m = memory_of(block)
-    rows, keys = 0, 0
-    for key in range(m.w[m.dirs_at + KEY_TOP]):
-        record = key_at(m, 0, key)
-        if m.w[record + COUNT] != NONE and key_in_sample(m.w[record + CODE], low, high):
-            keys += 1
-            for stream in range(m.streams):
-                rows += m.w[record + PER_STREAM * stream + COUNT]
-    return rows, keys
-
-
-@entry
 def move_residents(
-    h: Any, old: Any, new: Any, extra_cost: int, same: bool, learned: bool, low: float, high: float
+    h: Any, old: Any, new: Any, extra_cost: int, same: bool, learned: bool, share: float, popular: Any
 ) -> Any:
     """Admit the residents of one block to an empty one of the same join; the new slot of each old one, 0 of empty ones.
 
     The hooks are those of the new block; `same` says whether the old one had the same policy. Charges grow by
     `extra_cost` per row, what the new block costs more. The new block has room for all. With `learned` both blocks
-    count frequencies in the same way: they move too, with the keys that only statistics keep. Only keys of the sample
-    between two shares move, if those are not 0 and 1; all streams then have one key in common.
+    count frequencies in the same way: they move too, with the keys that only statistics keep. Of a share below 1 only
+    rows and keys of a sample move (see trials.py).
     """
     a, b = memory_of(old), memory_of(new)
     moved = np.zeros(max(a.w[TOP], 1), np.int64)  # who left a slot before an earlier move is looked for in slot 0
@@ -248,23 +234,23 @@ def move_residents(
             b.w[stream_at(b, stream) + word] = a.w[stream_at(a, stream) + word]
         slot = a.w[stream_at(a, stream) + OLDEST]
         while slot >= 0:
-            if high - low == 1.0 or key_in_sample(a.w[key_at(a, 0, key_of(a, slot, 0)) + CODE], low, high):
+            if share == 1.0 or row_in_sample(a, slot, share, popular):
                 moved[slot] = move_one(h, a, b, slot, stream, extra_cost, same)
             slot = a.w[slot_at(a, slot) + NEWER]
     if learned:
         for word in (CHOICE, HALF_LIFE, MIX, MIX_UNTIL, GROWTH, WEIGHT):
             b.w[word] = a.w[word]
         for d in range(a.dirs):
-            move_frequencies(a, b, d, low, high)
+            move_frequencies(a, b, d, share, popular)
     return moved
 
 
 @inner
-def move_frequencies(a: Memory, b: Memory, d: int, low: float, high: float) -> None:
+def move_frequencies(a: Memory, b: Memory, d: int, share: float, popular: Any) -> None:
     """Copy how often the keys of a directory arrive; keys without residents come along."""
     for key in range(a.w[a.dirs_at + d * DIR_SIZE + KEY_TOP]):
         x = key_at(a, d, key)
-        if a.w[x + COUNT] == NONE or (high - low < 1.0 and not key_in_sample(a.w[x + CODE], low, high)):
+        if a.w[x + COUNT] == NONE or (share < 1.0 and not counts_in_sample(a.w[x + CODE], share, popular)):
             continue
         there = directory.find(b, d, a.w[x + CODE])
         if there < 0:

@@ -15,13 +15,13 @@ class Auto(Policy):
     Why: on some streams what came often comes often again, on others what came just now, on most both tell something;
     and where a key that comes on one stream is about to come on the other, arrivals of all streams tell more than the
     partner's alone. Which of these holds cannot be known beforehand and may change. So forks of the join, each counting
-    in another way, run beside it for a while, over a sample of the keys where memory is large, and the join goes by
+    in another way, run beside it for a while, over a sample of the rows where memory is large, and the join goes by
     the one that matches most. When it fails: on streams of a few windows, before it has found out, or where a handful
-    of bursts makes most of the matches, so that the past says nothing. Where memory holds more than 4,096 rows and the
-    streams have no one key in common, nothing is tried, and it is PROB.
+    of bursts makes most of the matches, so that the past says nothing. In a budget in bytes nothing is tried where the
+    streams have no one key in common: it then counts all arrivals and recent ones.
 
-    Needs no statistics to be named: it keeps its own, of the past alone. In a budget in bytes its forks are paid for by
-    a sixteenth of it (in small budgets by an eighth; below about half a megabyte nothing is tried, nor paid).
+    Needs no statistics to be named: it keeps its own, of the past alone. One part in 32 of a budget in bytes is for its
+    forks; below about 5 MB nothing is tried, nor set aside.
 
     >>> import pyarrow as pa, windrow as wr
     >>> left, right = pa.table({"k": [7, 7, 1, 2, 3, 7]}), pa.table({"k": [7, 7, 4, 5, 6, 7]})

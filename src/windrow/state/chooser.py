@@ -1,71 +1,43 @@
 """The rule AUTO: rows are kept by how often their partners arrive, and how arrivals are counted is tried out.
 
-What can be chosen (CHOICES): all arrivals, recent ones only at two half-lives, or both; those of the partners' streams,
-or of all streams together, for a key that has just come on one stream may be about to come on the other. No choice
-serves all streams best (docs/decisions/0017).
+What can be chosen (choices.py): all arrivals, recent ones only at two half-lives, or both; those of the partners'
+streams, or of all streams together, for a key that has just come on one stream may be about to come on the other. No
+choice serves all streams best (docs/decisions/0017).
 
 Once memory is full, and every so often, each choice is tried for a while: a fork of the shard that follows it takes the
-same rows and counts its matches, and the shard goes by whichever has matched most lately. Of a large shard, samples of
-keys are forked instead, in memory to scale, and a choice must be ahead by four standard errors over them: one popular
-key proves nothing. Trials lie further apart the longer nothing changes, and leave early what is far behind; they begin
-at once when the rate of matches moves. Everything happens at numbers of arrivals, which do not depend on batches.
+same rows and counts its matches, and the shard goes by whichever has matched most lately. Of a large shard a sample is
+forked instead (samples.py), in memory to scale, and a choice must be ahead by four standard errors. Trials lie further
+apart the longer nothing changes, and leave early what is far behind; they begin at once when the rate of matches moves.
+Everything happens at numbers of arrivals, which do not depend on batches.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from windrow.kernels import layout as at
 from windrow.kernels import upkeep
-from windrow.kernels.sample import sampled_keys
 from windrow.kernels.statistics.counts import MIX_STEP
-from windrow.state import block, room
-from windrow.state.plan import SAMPLE_MARGIN
+from windrow.state import block
+from windrow.state.choices import CHOICES, LARGE, SMALL, TRIED, USUAL_PART, Choice
+from windrow.state.samples import Sample, drawn, outgrown
 
 if TYPE_CHECKING:
-    from windrow.state.plan import Plan
     from windrow.state.shard import Shard
 
-
-@dataclass(frozen=True)
-class Choice:
-    """A way to count: recent arrivals with a half-life, a part of a window, or all, or both; of partners or pooled."""
-
-    part: int = 0  # the half-life is a window over this; 0: all arrivals count the same
-    pooled: bool = False  # over the streams
-    mixed: bool = False  # all arrivals beside the recent ones, with as much weight in sum
-
-    @property
-    def word(self) -> int:
-        """As the kernels read it."""
-        return bool(self.part) * at.BRIEF | self.pooled * at.POOLED | self.mixed * at.MIXED
-
-
-CHOICES = (
-    Choice(), Choice(64, mixed=True), Choice(64, pooled=True, mixed=True), Choice(pooled=True), Choice(64, pooled=True),
-    Choice(8), Choice(64),
-)  # fmt: skip
-# what a shard goes by until something else has proved better: mixed counts, the best of all where one has to serve
-# all streams; but all scores change with them now and then, which in a large shard is too much work to begin with
-LARGE, SMALL = 0, 1
-TRIED = len(CHOICES) - 1  # at a time: of these two the one that fits
-USUAL_PART = 8  # of the half-life while all arrivals count the same, so that recent ones are known when asked for
+FORKS = TRIED
 TRIAL_ROWS = 4096  # residents that are tried with, about
 LEAST_ROWS = 48  # and at least
-MOST_TIMES = 2  # as many as should be tried with are too many: wait until fewer rows have the sampled keys
-SAMPLES = 6  # of the keys of a large shard
-FORKS = TRIED * SAMPLES
-UNEVEN = 0.75  # of the bytes of forks: samples are not all of one size
-SURE = 4.0  # standard errors of the mean over samples; by chance two are common with so many rivals and looks
+WEAK_ROWS = 1024  # so few take long to prove anything: begin with what serves most streams
+SURE = 4.0  # standard errors; by chance two are common with so many rivals and looks
 FIRST_LOOK = 64  # arrivals
 LOOKS = 16  # in a window
-SAMPLED_LOOKS = 4  # the same with samples: between looks their forks are out of the processor's cache
+SAMPLED_LOOKS = 4  # the same with a sample: between looks its forks are out of the processor's cache
 TRIAL_WINDOWS = 8  # a trial ends when nothing has changed for so long
-PROMISING, LIKELY = 1, 2.0  # a trial with samples ends when after a window no choice is ahead by two standard errors
+PROMISING, LIKELY = 1, 2.0  # a trial with a sample ends when after a window no choice is ahead by two standard errors
 LONGEST_REST, LONGER = 128, 4  # windows; each rest is so many times the one before
 STEADY = 16  # windows: a trial before a rest that long leaves choices that are surely far behind after a window
 FAR, SURELY = 0.02, 4.0  # behind by this part, and by so many standard errors
@@ -83,7 +55,8 @@ class Chooser:
 
     def __init__(self, shard: Shard) -> None:
         self.shard = shard
-        self.forks: list[list[Shard | None]] = []  # by sample and choice; None: not tried, or too far behind
+        self.forks: list[Shard | None] = []  # by choice; None: not tried, or too far behind
+        self.sample = Sample()
         self.choice = LARGE
         self.next = FIRST_LOOK  # the number of arrivals at which to look
         self.end = 0  # and that at which the trial or the rest ends
@@ -91,10 +64,8 @@ class Chooser:
         self.window = 0  # arrivals in one
         self.looked, self.weighed = 0, 0
         self.since = (0, 0)  # arrivals and clock when the rate of arrivals was last taken
-        self.share = 1.0
         self.rate, self.gained = 0.0, 0.0  # of matches in a window, when the rest began; and all that there were
-        self.scores = np.zeros((SAMPLES, len(CHOICES)))  # unsampled, only the first line counts
-        self.counted = np.zeros((SAMPLES, len(CHOICES)))
+        self.scores, self.counted = np.zeros((2, len(CHOICES)))
 
     def __str__(self) -> str:
         choice = CHOICES[self.choice]
@@ -124,29 +95,20 @@ class Chooser:
     def watch(self, piece: np.ndarray) -> None:
         """Let the forks take what the shard has just taken; look, if it is time."""
         if self.forks:
-            samples = _samples(self.share)
-            tried = self._sampled(piece, 0.0, samples[-1][1])  # all samples lie side by side: one pass leaves few rows
-            for forks, (low, high) in zip(self.forks, samples, strict=True):
-                rows = self._sampled(tried, low, high) if len(samples) > 1 else tried
-                for fork in forks:
-                    if fork is not None:
-                        fork.count(rows)
+            rows = self.sample.of(piece, self.shard)
+            for fork in self.tried():
+                fork.count(rows)
         if self._arrivals >= self.next:
             self._look()
 
     def tried(self) -> Iterator[Shard]:
         """All forks that run now."""
-        return (fork for forks in self.forks for fork in forks if fork is not None)
-
-    def _sampled(self, piece: np.ndarray, low: float, high: float) -> np.ndarray:
-        """The rows of a sample; a copy, because drivers write the slots of rows into their records."""
-        if self.share == 1.0:
-            return piece.copy()
-        plan = self.shard.plan
-        return sampled_keys(piece, plan.record_words(), low, high, plan.counts_rows)
+        return (fork for fork in self.forks if fork is not None)
 
     def _look(self) -> None:
-        if self.forks:
+        if any(outgrown(fork) for fork in self.tried()):
+            self._end()
+        elif self.forks:
             self._compare()
         elif self.since[0] == 0:
             self.since = (self._arrivals, int(self.shard.words[at.CLOCK]))
@@ -164,24 +126,15 @@ class Chooser:
     def _begin(self) -> None:
         """Fork the shard once for each choice."""
         self.window = self._window_arrivals()
-        plan, rows = self.shard.plan, max(self._rows, 1)
-        most = rows_to_try(plan, rows)
-        share = 1.0 if rows <= most and plan.fork_bytes == at.HIGH else min(most / rows, 1.0) / SAMPLES
-        if most < LEAST_ROWS:
+        sample = drawn(self.shard, TRIAL_ROWS, LEAST_ROWS)
+        if sample is None:
             self._go_untried()
             return
-        if share < 1.0 and not plan.common_key:
-            self.next = at.HIGH  # no key to sample by: what it goes by stays as it is
-            return
-        if share < 1.0 and self._too_large(share, most):
-            self.end = self.next = self._arrivals + self.window
-            return
-        self.share, self.forks = share, []
+        self.sample = sample
         if self.weighed == 0:
-            self.choice = SMALL if self.share == 1.0 else LARGE
-        for low, high in _samples(self.share):
-            fork = self.shard.fork(low, high)
-            self.forks.append([self._forked(fork, k) for k in range(len(CHOICES))])
+            self.choice = SMALL if sample.is_whole or sample.share * self._rows < WEAK_ROWS else LARGE
+        fork = self.shard.fork(sample)
+        self.forks = [self._forked(fork, k) for k in range(len(CHOICES))]
         self._weigh()
         self.counted, self.looked = self._gained(), self._arrivals
         self.end = self._arrivals + TRIAL_WINDOWS * self.window
@@ -191,7 +144,7 @@ class Chooser:
         """A fork for a choice: the given one for the present choice, its twins for others; None if it is not tried."""
         if number == self.choice:
             return fork
-        one, other = (LARGE, SMALL) if self.share == 1.0 else (SMALL, LARGE)
+        one, other = (LARGE, SMALL) if self.sample.is_whole else (SMALL, LARGE)
         return None if number == (other if self.choice == one else one) else fork.twin()
 
     def _go_untried(self) -> None:
@@ -202,15 +155,6 @@ class Chooser:
         self._reweigh()
         self.end = self.next = self._arrivals + self.window
 
-    def _too_large(self, share: float, most: int) -> bool:
-        """Whether samples of a share have too many rows, or their forks take too many bytes: a popular key in one of
-        them may have most of the shard's rows."""
-        rows, size = 0, 0
-        for low, high in _samples(share):
-            rows += int(upkeep.sample_size(self.shard.words, low, high)[0])
-            size += TRIED * block.block_bytes(self.shard.plan, self.shard.room_for_sample(low, high))
-        return rows > MOST_TIMES * most or size > FORKS * self.shard.plan.fork_bytes
-
     @property
     def _rows(self) -> int:
         return int(self.shard.stream_counter(at.ROWS).sum())
@@ -218,23 +162,21 @@ class Chooser:
     @property
     def _step(self) -> int:
         """Arrivals to the next look: few in the beginning."""
-        looks = LOOKS if self.share == 1.0 else SAMPLED_LOOKS
+        looks = LOOKS if self.sample.is_whole else SAMPLED_LOOKS
         return max(min(self.window, self._arrivals) // looks, FIRST_LOOK)
 
     def _gained(self) -> np.ndarray:
-        """What each fork has gained so far, by sample and choice."""
-        found = np.zeros((SAMPLES, len(CHOICES)))
-        found[: len(self.forks)] = [[0.0 if fork is None else gain(fork) for fork in forks] for forks in self.forks]
-        return found
+        """What each fork has gained so far."""
+        return np.array([0.0 if fork is None else gain(fork) for fork in self.forks])
 
     def _half_life(self, choice: Choice) -> int:
         return max(2, self.window // (choice.part or USUAL_PART))
 
-    def _follow(self, shard: Shard, number: int, share: float = 1.0) -> None:
-        """Let a shard go by a choice, or a sample of its keys that gets a share of the arrivals."""
+    def _follow(self, shard: Shard, number: int, seen: float = 1.0) -> None:
+        """Let a shard go by a choice, or a sample of it that sees a share of the arrivals."""
         choice = CHOICES[number]
         half_life = self._half_life(choice)
-        shard.words[at.CHOICE], shard.words[at.HALF_LIFE] = choice.word, max(2, int(half_life * share))
+        shard.words[at.CHOICE], shard.words[at.HALF_LIFE] = choice.word, max(2, int(half_life * seen))
         recent = half_life / np.log(2.0)  # so many recent arrivals weigh as much as all together
         mean, weight = recent / max(recent, self._arrivals), shard.floats[at.WEIGHT]
         shard.floats[at.MIX] = mean * weight * np.sqrt(MIX_STEP) if choice.mixed else 0.0
@@ -250,10 +192,9 @@ class Chooser:
         self.weighed = self._arrivals
         if CHOICES[self.choice].mixed or not again:
             self._follow(self.shard, self.choice)
-        for forks in self.forks:
-            for k, fork in enumerate(forks):
-                if fork is not None and (CHOICES[k].mixed or not again):
-                    self._follow(fork, k, self.share)
+        for k, fork in enumerate(self.forks):
+            if fork is not None and (CHOICES[k].mixed or not again):
+                self._follow(fork, k, self.sample.seen)
 
     def _reweigh(self) -> None:
         """Weigh again when arrivals have become so many more that it tells."""
@@ -279,6 +220,10 @@ class Chooser:
         if self._arrivals < self.end:
             self.next = self._arrivals + self._step
             return
+        self._end()
+
+    def _end(self) -> None:
+        """End a trial; the next one begins after a rest."""
         self.forks = []
         self.end = self._arrivals + self.rest * self.window
         self.rest = min(LONGER * self.rest, LONGEST_REST)
@@ -290,13 +235,13 @@ class Chooser:
         proportion to what both had gained before, so that it stays as far behind as it was."""
         gains, gone = total - self.counted, self._gone()
         if gone.any():
-            now = gains[:, self.choice].sum() / max(self.scores[:, self.choice].sum(), 1.0)
-            gains[:, gone] = self.scores[:, gone] * now
+            now = gains[self.choice] / max(self.scores[self.choice], 1.0)
+            gains[gone] = self.scores[gone] * now
         return gains
 
     def _gone(self) -> np.ndarray:
         """Which choices are no longer tried."""
-        return np.array([fork is None for fork in self.forks[0]])
+        return np.array([fork is None for fork in self.forks])
 
     @property
     def _tried_for(self) -> float:
@@ -310,37 +255,35 @@ class Chooser:
         """
         if self.rest < STEADY or self._tried_for < 1 or self.shard.plan.value:
             return
-        behind = self.scores[:, self.choice, None] - self.scores
-        now, total = self.scores[:, self.choice].sum(), behind.sum(axis=0)
-        far = (total > FAR * now) & (total > SURELY * np.sqrt(max(now, 0.0)))
-        if self.share < 1.0:
-            far &= surely(behind, SURELY)
+        behind = self.scores[self.choice] - self.scores
+        now = max(float(self.scores[self.choice]), 0.0)
+        far = (behind > FAR * now) & (behind > SURELY * max(np.sqrt(now), self._error()))
         for k in np.flatnonzero(far):
-            for forks in self.forks:
-                forks[k] = None
-            self.counted[:, k] = 0.0
-        if sum(fork is not None for fork in self.forks[0]) == 1:
+            self.forks[k], self.counted[k] = None, 0.0
+        if sum(fork is not None for fork in self.forks) == 1:
             self.end = self._arrivals
 
     def _give_up(self) -> None:
-        """End a trial with samples in which nobody promises to do better than the present choice."""
-        if self.share == 1.0 or self._tried_for < PROMISING:
+        """End a trial with a sample in which nobody promises to do better than the present choice."""
+        if self.sample.is_whole or self._tried_for < PROMISING:
             return
-        promising = surely(self.scores - self.scores[:, self.choice, None], LIKELY)
+        promising = self.scores - self.scores[self.choice] > LIKELY * self._error()
         if not (promising & ~self._gone()).any():
             self.end = self._arrivals
 
+    def _error(self) -> float:
+        """The standard error of a lead over the present choice, that comes from sampling: at most that of a sum over
+        as many independent rows as were stored since the trial began; of n streams a match takes n - 1 of them."""
+        share, rest = self.sample.share, self.shard.plan.widest_join - 1
+        stored = max(share * self._tried_for * self.window, 1.0)
+        return max(float(self.scores[self.choice]), 0.0) * float(np.sqrt(rest * (1.0 - share) / stored))
+
     def _best(self) -> int:
         """The choice that has gained most, if it is surely ahead of the present one; or that."""
-        total = self.scores.sum(axis=0)
-        best = int(np.where(self._gone(), -np.inf, total).argmax())
-        now = max(float(total[self.choice]), 0.0)
-        ahead = self.scores[:, best] - self.scores[:, self.choice]
-        if ahead.sum() <= max(np.sqrt(now), MARGIN * now):
-            return self.choice
-        if self.share < 1.0 and not surely(ahead, SURE):
-            return self.choice
-        return best
+        best = int(np.where(self._gone(), -np.inf, self.scores).argmax())
+        now = max(float(self.scores[self.choice]), 0.0)
+        ahead = self.scores[best] - self.scores[self.choice]
+        return best if ahead > max(np.sqrt(now), MARGIN * now, SURE * self._error()) else self.choice
 
     def _has_moved(self) -> bool:
         """Whether the rate of matches is not what it was after the last trial."""
@@ -352,7 +295,7 @@ class Chooser:
         if self.rate / NEWS <= found <= self.rate * NEWS:
             return False
         self.rest = 1
-        self.scores[:] = 0.0  # what was gained before says little now
+        self.scores = np.zeros(len(CHOICES))  # what was gained before says little now
         return True
 
     def _window_arrivals(self) -> int:
@@ -381,55 +324,33 @@ class Chooser:
     def state(self) -> tuple[np.ndarray, np.ndarray]:
         """What a snapshot keeps beside the forks: integers and floats."""
         times = [self.looked, self.weighed, *self.since]
-        whole = [self.choice, self.next, self.end, self.rest, self.window, *times, len(self.forks)]
-        floats = [self.share, self.rate, self.gained, *self.scores.ravel(), *self.counted.ravel()]
+        whole = [self.choice, self.next, self.end, self.rest, self.window, *times, bool(self.forks)]
+        floats = [self.sample.share, self.sample.seen, self.rate, self.gained, *self.scores, *self.counted]
         return np.array(whole, np.int64), np.array(floats)
 
-    def resume(self, whole: np.ndarray, floats: np.ndarray) -> int:
-        """Take over what a snapshot keeps; how many samples are forked. Raises ValueError if it cannot be that."""
+    def resume(self, whole: np.ndarray, floats: np.ndarray, popular: np.ndarray) -> bool:
+        """Take over what a snapshot keeps; whether there are forks. Raises ValueError if it cannot be that."""
         self.choice, self.next, self.end, self.rest, self.window, *times, forks = whole.tolist()
         self.looked, self.weighed, arrivals, clock = times
         self.since = (arrivals, clock)
-        self.share, self.rate, self.gained = floats[:3].tolist()
-        self.scores, self.counted = floats[3:].reshape(2, SAMPLES, len(CHOICES)).copy()
-        fine = 0 <= self.choice < len(CHOICES) and forks in (0, len(_samples(self.share)))
-        if not (fine and 0 < self.rest <= LONGEST_REST):
+        share, seen, self.rate, self.gained = floats[:4].tolist()
+        self.sample = Sample(share, seen, popular)
+        self.scores, self.counted = floats[4:].reshape(2, len(CHOICES)).copy()
+        if not (0 <= self.choice < len(CHOICES) and forks in (0, 1) and 0 < self.rest <= LONGEST_REST):
             raise ValueError("trial")
-        if not (0 <= self.window <= MOST and 0.0 < self.share <= 1.0 and np.isfinite(floats).all()):
+        if not (0 <= self.window <= MOST and np.isfinite(floats).all() and self.sample.is_possible(self.shard.plan)):
             raise ValueError("trial")
         if not (min(self.looked, self.weighed) >= 0 and max(self.looked, self.weighed, arrivals) <= self._arrivals):
             raise ValueError("trial")
-        if forks and (self.window == 0 or not (self.share == 1.0 or self.shard.plan.common_key)):
+        if forks and self.window == 0:
             raise ValueError("trial")
         if not (0 <= self.end < at.HIGH and self._arrivals < self.next <= at.HIGH):
             raise ValueError("trial")
         if self.since != (0, 0) and not (arrivals > 0 and at.LOW <= clock <= self.shard.words[at.CLOCK]):
             raise ValueError("trial")
-        if CHOICES[self.choice].word != self.shard.words[at.CHOICE] or (self.share < 1.0 < SAMPLES * self.share):
+        if CHOICES[self.choice].word != self.shard.words[at.CHOICE]:
             raise ValueError("trial")
-        return int(forks)
-
-
-def _samples(share: float) -> list[tuple[float, float]]:
-    """The samples of keys that are tried: from one share to another."""
-    if share == 1.0:
-        return [(0.0, 1.0)]
-    return [(k * share, (k + 1) * share) for k in range(SAMPLES)]
-
-
-def rows_to_try(plan: Plan, rows: int) -> int:
-    """How many of so many residents can be tried with: over all samples, in the bytes that each fork has."""
-    if plan.fork_bytes == at.HIGH:
-        return TRIAL_ROWS
-    empty = block.block_bytes(plan, room.sampled(plan, 0, 0, 0.0))
-    each = (plan.row_bytes() + plan.key_bytes()) * (1 + 1 / SAMPLE_MARGIN)
-    each += plan.idle_limit * plan.key_bytes() / max(rows, 1)  # its part of the keys that only statistics keep
-    return min(TRIAL_ROWS, SAMPLES * int(UNEVEN * max(plan.fork_bytes - empty, 0) / each))
-
-
-def surely(lead: np.ndarray, errors: float) -> np.ndarray:
-    """Whether leads, by sample, are in the mean above nothing by so many standard errors."""
-    return np.asarray(lead.mean(axis=0) > errors * lead.std(axis=0, ddof=1) / np.sqrt(SAMPLES))
+        return bool(forks)
 
 
 def gain(shard: Shard) -> float:
@@ -439,4 +360,4 @@ def gain(shard: Shard) -> float:
     return float(np.clip(np.nan_to_num(shard.floats[at.VALUE]), -MOST_WORTH, MOST_WORTH))
 
 
-STATE = (10, 3 + 2 * SAMPLES * len(CHOICES))  # integers and floats
+STATE = (10, 4 + 2 * len(CHOICES))  # integers and floats

@@ -33,11 +33,13 @@ TABLES = {"tally": at.TALLY_AT, "hists": at.HISTS_AT, "means": at.MEANS_AT, "lif
           "sample": at.SAMPLE_AT, "sketch": at.SKETCH_AT, "credit": at.CREDIT_AT, "trials": at.TRIALS_AT,
           "ages": at.AGES_AT}  # fmt: skip
 INTEGERS = {"tally", "credit"}
+TRIAL = ("whole", "floats", "popular", "caps")  # of the rule AUTO, beside its forks
 
 
 def layout_digest() -> str:
     """A digest of what the columns mean: it differs between versions that would misread each other."""
-    facts = [at.LOW, HEAD, LINE, list(TABLES), at.HIST_SIZE, at.LIFE_BINS, at.GROUPS, at.STREAM_BITS, at.REACH]
+    sizes = [at.HIST_SIZE, at.LIFE_BINS, at.GROUPS, at.STREAM_BITS, at.REACH]
+    facts = [at.LOW, HEAD, LINE, list(TABLES), TRIAL, *sizes]
     return hashlib.sha256(repr(facts).encode()).hexdigest()[:16]
 
 
@@ -170,14 +172,14 @@ def _trial(shard: Shard) -> dict[str, np.ndarray]:
     if shard.chooser is None:
         return {}
     whole, floats = shard.chooser.state()
-    found = {"trial.whole": whole, "trial.floats": floats}
-    for g, forks in enumerate(shard.chooser.forks):
-        tried = {k: fork for k, fork in enumerate(forks) if fork is not None}
+    found = {"trial.whole": whole, "trial.floats": floats, "trial.popular": shard.chooser.sample.popular}
+    tried = {k: fork for k, fork in enumerate(shard.chooser.forks) if fork is not None}
+    if tried:
         plan = next(iter(tried.values())).plan
-        found[f"trial.caps{g}"] = np.array([plan.cap_rows, plan.cap_bytes], np.int64).ravel()
-        for k, fork in tried.items():
-            columns = saved(fork, [frozenset[str]()] * shard.plan.streams).columns
-            found |= {f"fork{g}-{k}.{name}": column for name, column in columns.items()}
+        found["trial.caps"] = np.array([plan.cap_rows, plan.cap_bytes], np.int64).ravel()
+    for k, fork in tried.items():
+        columns = saved(fork, [frozenset[str]()] * shard.plan.streams).columns
+        found |= {f"fork{k}.{name}": column for name, column in columns.items()}
     return found
 
 

@@ -312,15 +312,11 @@ class Plan:
         alike = self.learning == other.learning and self.keeps("recent") == other.keeps("recent")
         return alike and self.learning.kind != at.STAT_NONE
 
-    def for_sample(self, rows: np.ndarray, size: np.ndarray, share: float) -> "Plan":
-        """The same join for a sample of its keys, with caps of its own for its pools, at least a row in each."""
+    def for_sample(self, rows: np.ndarray, size: np.ndarray, idle: int) -> "Plan":
+        """The same join for a sample, with caps of its own for its pools, at least a row in each, and for idle keys."""
         caps = (tuple(int(min(max(cap, 1), HIGH)) for cap in found) for found in (rows, size))
         room = min(self.fork_bytes, LARGEST_FORK)
-        return replace(self, cap_rows=next(caps), cap_bytes=next(caps), idle_limit=self.idle_in(share), room_bytes=room)
-
-    def idle_in(self, share: float) -> int:
-        """Keys that only statistics keep, at most, in a sample with a share of the keys."""
-        return int(self.idle_limit * share)
+        return replace(self, cap_rows=next(caps), cap_bytes=next(caps), idle_limit=idle, room_bytes=room)
 
     def without_cap(self, pooled: bool = True) -> "Plan":
         """The same join, exact: no caps, no policy, no statistics; all streams in one pool unless told otherwise."""

@@ -16,12 +16,14 @@ from windrow.kernels.compact import Residents
 from windrow.kernels.hashing import mix_words
 from windrow.state import block, possible, room
 from windrow.state.block import Capacity, view
-from windrow.state.chooser import CHOICES, STATE, Chooser
+from windrow.state.choices import CHOICES
+from windrow.state.chooser import STATE, Chooser
 from windrow.state.coding_numbers import ordered_codes
 from windrow.state.compact import HEAD, INTEGERS, LINE, TABLES, fields_of, learned, lines_of
 from windrow.state.graph import Route, route
 from windrow.state.narrow import Columns
 from windrow.state.plan import Plan
+from windrow.state.samples import Sample
 from windrow.state.shard import Shard
 
 _NOTHING, _ZERO = np.zeros(0), np.zeros(1)
@@ -71,23 +73,23 @@ class _Building:
             self.shard.chooser = None
             return
         try:
-            samples = chooser.resume(*(self._get(f"trial.{n}", k, t) for n, k, t in _TRIAL))
+            whole, floats = (self._get(f"trial.{n}", k, t) for n, k, t in _TRIAL)
+            trying = chooser.resume(whole, floats, self._get("trial.popular"))
         except ValueError as error:
             raise SnapshotError.impossible("its trial cannot be what it says") from error
-        chooser.forks = [self._forks(g, chooser.share) for g in range(samples)]
-        tried = {tuple(fork is not None for fork in forks) for forks in chooser.forks}
-        _check(len(tried) <= 1 and all(those[chooser.choice] for those in tried), "forks")
+        chooser.forks = self._forks(chooser.sample) if trying else []
+        _check(not trying or chooser.forks[chooser.choice] is not None, "forks")
 
-    def _forks(self, sample: int, share: float) -> list[Shard | None]:
-        """The forks of one sample of keys, one for each choice that is tried."""
-        caps = self._get(f"trial.caps{sample}", 2 * self.plan.pools)
-        _check(bool(((caps >= 1) & (caps <= at.HIGH)).all()), f"trial.caps{sample}")
+    def _forks(self, sample: Sample) -> list[Shard | None]:
+        """The forks of a sample, one for each choice that is tried."""
+        caps = self._get("trial.caps", 2 * self.plan.pools)
+        _check(bool(((caps >= 1) & (caps <= at.HIGH)).all()), "trial.caps")
         rows, size = np.split(caps, 2)
-        plan = self.plan.for_sample(rows, size, share)
+        plan = self.plan.for_sample(rows, size, sample.idle_limit(self.plan))
         found: list[Shard | None] = []
         nothing_known = [dict[str, np.ndarray]()] * self.plan.streams
         for k in range(len(CHOICES)):
-            start = f"fork{sample}-{k}."
+            start = f"fork{k}."
             mine = {n.removeprefix(start): column for n, column in self.columns.items() if n.startswith(start)}
             self.read.update(start + name for name in mine)
             found.append(restored(plan, False, mine, nothing_known, fork=True) if mine else None)

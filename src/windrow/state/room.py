@@ -49,12 +49,13 @@ def larger(plan: Plan, now: Capacity, status: int, lacking: int) -> Capacity:
     return replace(now, blocks=_more(plan, now, now.blocks, lacking, plan.most_blocks()))
 
 
-def sampled(plan: Plan, rows: int, keys: int, share: float) -> Capacity:
-    """The capacity of a fork with so many residents and keys, a share of all keys: with a budget in bytes, whatever it
-    comes to hold (`Plan.for_sample`) but for large groups of rows."""
+def sampled(plan: Plan, rows: int, keys: int, idle: int) -> Capacity:
+    """The capacity of a fork with so many residents and keys, of which so many may have no resident: with a budget in
+    bytes, whatever it comes to hold (`Plan.for_sample`) but for large groups of rows, or many keys where they were few.
+    """
     if plan.fork_bytes < at.HIGH:
         rows += rows // SAMPLE_MARGIN + plan.pools * LEAST_MARGIN
-        keys = max(keys, rows + plan.idle_in(share))
+        keys = min(rows + idle, keys + keys // SAMPLE_MARGIN + LEAST_MARGIN)
     return Capacity(_up(rows, 2), _up(keys, 2), FEWEST_BLOCKS)
 
 

@@ -18,10 +18,14 @@ from windrow.state.block import Capacity, view
 from windrow.state.chooser import Chooser
 from windrow.state.graph import route
 from windrow.state.plan import LEAST_MARGIN, SAMPLE_MARGIN, Plan
+from windrow.state.samples import Sample
 
 REROUTE_EVERY = 1 << 14  # arrivals between two looks at the probe orders
 FIRST_OUT = 1 << 14
 _CAPS = ((at.CAP_ROWS, at.USED_ROWS), (at.CAP_BYTES, at.USED_BYTES))
+
+
+EVERYTHING = np.zeros(0, np.int64)  # no list of keys
 
 
 class Full(Exception):
@@ -203,7 +207,7 @@ class Shard:
             prepare(other)
         extra = plan.row_bytes() - self.plan.row_bytes()
         slots = upkeep.move_residents(
-            plan.hooks, self.words, other.words, extra, plan.rule == self.plan.rule, learned, 0.0, 1.0
+            plan.hooks, self.words, other.words, extra, plan.rule == self.plan.rule, learned, 1.0, EVERYTHING
         )
         other.learn()
         if upkeep.reconsider(plan.hooks, other.words) == at.FULL:
@@ -213,21 +217,21 @@ class Shard:
             other.chooser.restart(self.chooser)
         return other, slots
 
-    def fork(self, low: float = 0.0, high: float = 1.0) -> "Shard":
-        """The same shard once more, only counting; or only its keys between two shares, and memory to scale."""
-        share = high - low
-        capacity = self._room_in(self.plan) if share == 1.0 else self.room_for_sample(low, high)
+    def fork(self, sample: Sample) -> "Shard":
+        """The same shard once more, only counting; or only a sample of it, and memory to scale."""
+        capacity = self._room_in(self.plan) if sample.is_whole else sample.capacity(self)
         other = Shard.with_room(self.plan, False, capacity)
         other.chooser = None
         block.write_learning(other.words, self.plan, bool(self.words[at.LEARNING]))
         block.carry(self.words, self.plan, other.words, other.plan, learned=True)
-        upkeep.move_residents(self.plan.hooks, self.words, other.words, 0, True, True, low, high)
-        if share < 1.0:
-            other.plan = self._plan_for_sample(other, share)
+        share, popular = (1.0, EVERYTHING) if sample.is_whole else (sample.share, sample.popular)
+        upkeep.move_residents(self.plan.hooks, self.words, other.words, 0, True, True, share, popular)
+        if not sample.is_whole:
+            other.plan = self._plan_for_sample(other, sample)
             block.write_windows(other.words, other.plan)
         return other
 
-    def _plan_for_sample(self, other: "Shard", share: float) -> Plan:
+    def _plan_for_sample(self, other: "Shard", sample: Sample) -> Plan:
         """The plan of a fork: caps in proportion to what it holds. With a budget in bytes also few more rows than it
         holds, for it is allotted bytes for so many, and forks keep no payload."""
         mine, theirs = (view(s.words, at.POOLS_AT, s.plan.pools, at.POOL_SIZE) for s in (self, other))
@@ -236,18 +240,14 @@ class Shard:
         if self.plan.fork_bytes < at.HIGH:
             held = theirs[:, at.USED_ROWS]
             most = np.minimum(most, held + held // SAMPLE_MARGIN + LEAST_MARGIN)
-        return self.plan.for_sample(np.ceil(most), np.ceil(mine[:, at.CAP_BYTES] * size), share)
+        idle = sample.idle_limit(self.plan)
+        return self.plan.for_sample(np.ceil(most), np.ceil(mine[:, at.CAP_BYTES] * size), idle)
 
     def _room_in(self, plan: Plan) -> Capacity:
         """Room for all residents under a plan, admitted anew: in order of time, which may leave blocks half full."""
         keys = view(self.words, at.DIRS_AT, self.plan.directories, at.DIR_SIZE)[:, at.KEY_LIVE]
         rows = self.stream_counter(at.ROWS)
         return room.enough(plan, int(rows.sum()), int(keys.max(initial=0)), 2 * int(rows.max()))
-
-    def room_for_sample(self, low: float, high: float) -> Capacity:
-        """Room for the keys between two shares and their residents."""
-        rows, keys = upkeep.sample_size(self.words, low, high)
-        return room.sampled(self.plan, int(rows), int(keys), high - low)
 
     def twin(self) -> "Shard":
         """The same shard once more."""

@@ -248,18 +248,18 @@ def fill_leaves(h: Any, words: Any, stream: int) -> None:
     """Write the leaves of one stream's residents, without repairing the tournament."""
     m = memory_of(words)
     pool = m.w[stream_at(m, stream) + POOL]
-    slot = m.w[stream_at(m, stream) + OLDEST]
+    slot = m.w[stream_at(m, stream) + OLDEST] if m.by_row else NONE
     while slot >= 0:
-        if m.by_row:
-            score = h.row_score(h, m, slot)
-            m.x[slot_at(m, slot) + m.w[SCORE_OFF]] = score
-            set_leaf(h, m, tournament.leaf_at(m, pool, slot), slot, score)
-        else:
-            key = key_of(m, slot, 0)
-            if h.leader(h, m, key_at(m, 0, key), stream) == slot:
-                at = tournament.leaf_at(m, pool, group_leaf(m, key, stream))
-                set_leaf(h, m, at, slot, h.group_score(h, m, key, stream))
+        score = h.row_score(h, m, slot)
+        m.x[slot_at(m, slot) + m.w[SCORE_OFF]] = score
+        set_leaf(h, m, tournament.leaf_at(m, pool, slot), slot, score)
         slot = m.w[slot_at(m, slot) + NEWER]
+    for key in range(0 if m.by_row else m.w[m.dirs_at + KEY_TOP]):
+        record = key_at(m, 0, key)
+        if m.w[record + COUNT] == NONE or m.w[record + PER_STREAM * stream + COUNT] == 0:  # free, or without residents
+            continue
+        at = tournament.leaf_at(m, pool, group_leaf(m, key, stream))
+        set_leaf(h, m, at, h.leader(h, m, record, stream), h.group_score(h, m, key, stream))
 
 
 @inner
