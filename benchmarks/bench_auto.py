@@ -20,7 +20,7 @@ from windrow.lab.data import steps
 from windrow.lab.generators import START, bursty_pair, locality_pair, zipf_pair
 from windrow.lab.real_pairs import GENERATED, by_rows
 from windrow.policies import Auto, Fifo, GreedyDual, Life, Policy, Prob, Rand
-from windrow.state.chooser import FORKS
+from windrow.state.auto.trials import FORKS
 from windrow.statistics import Decayed
 
 WINDOW, BATCH = 20_000, 20_000

@@ -39,8 +39,9 @@ import windrow as wr
 from windrow.errors import MemoryFull, SnapshotError, WindrowError
 from windrow.kernels import layout as at
 from windrow.spec import Query
-from windrow.state import narrow, snapshot
 from windrow.state.block import view
+from windrow.state.snapshot import form as snapshot
+from windrow.state.snapshot import narrow
 
 SPARE_BYTES = 1 << 30  # of address space beyond what the program has when it starts
 SECONDS = 60  # of the processor, for a case

@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from windrow.state import narrow, snapshot
+from windrow.state.snapshot import form as snapshot
+from windrow.state.snapshot import narrow
 
 WHOLE = (
     0, 1, -1, 2, 3, 7, 255, 256, 2**31, 2**32, 2**40, 2**52, 2**53, 2**62, 2**62 - 1, -(2**62), 2**63 - 1, -(2**63),

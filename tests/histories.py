@@ -30,7 +30,7 @@ from windrow.kernels import layout as at
 from windrow.policies import greedy_dual
 from windrow.spec import Memory, Query, Value, Window
 from windrow.spec.bytesize import parse_bytes
-from windrow.state import chooser
+from windrow.state.auto import trials as choosing
 from windrow.state.block import Capacity
 
 END = 2**63 - 1
@@ -107,7 +107,7 @@ class History:
         """The constants of AUTO that the history asks for."""
         with pytest.MonkeyPatch.context() as patch:
             for name, value in self.trial.items():
-                patch.setattr(chooser, name, value)
+                patch.setattr(choosing, name, value)
                 if hasattr(binding, name):
                     patch.setattr(binding, name, value)
             yield

@@ -12,7 +12,7 @@ from tests.reference import plain
 from tests.streams import Case
 
 import windrow as wr
-from windrow.state.snapshot import table_bytes
+from windrow.state.snapshot.form import table_bytes
 
 COUNTERS = ("arrived", "late", "ignored", "expired", "released", "shed", "resident_rows", "resident_bytes")
 

@@ -9,13 +9,13 @@ import pytest
 import windrow as wr
 from windrow.errors import MemoryTooSmall
 from windrow.kernels import layout as at
-from windrow.state import chooser as choosing
-from windrow.state import samples
+from windrow.state.auto import samples
+from windrow.state.auto import trials as choosing
+from windrow.state.auto.choices import CHOICES, Choice
+from windrow.state.auto.samples import NOBODY
+from windrow.state.auto.trials import Trials
 from windrow.state.block import leaf_records, view
-from windrow.state.choices import CHOICES, Choice
-from windrow.state.chooser import Chooser
-from windrow.state.compact import learned
-from windrow.state.samples import NOBODY
+from windrow.state.snapshot.reading import learned
 
 STEPS, WINDOW = 1_500, 60
 Tables = dict[str, pa.Table]
@@ -67,8 +67,8 @@ def check(engine: wr.Engine) -> None:
         assert metrics.peak_bytes <= limit.bytes
 
 
-def chooser(engine: wr.Engine) -> Chooser:
-    found = engine.bound()[1].chooser
+def trials(engine: wr.Engine) -> Trials:
+    found = engine.bound()[1].trials
     assert found is not None
     return found
 
@@ -101,8 +101,8 @@ def test_batches_do_not_matter(streams: Any, memory: Any, trial: str) -> None:
     tables = streams(1)
     engines = [wr.Engine(query(memory)) for _ in range(2)]
     assert rows(pushed(engines[0], tables, STEPS)) == rows(pushed(engines[1], tables, 37))
-    assert chooser(engines[0]).choice == chooser(engines[1]).choice
-    assert chooser(engines[0]).state()[0].tolist() == chooser(engines[1]).state()[0].tolist()
+    assert trials(engines[0]).choice == trials(engines[1]).choice
+    assert trials(engines[0]).state()[0].tolist() == trials(engines[1]).state()[0].tolist()
 
 
 def test_counting_sheds_as_emitting_does(trial: str) -> None:
@@ -126,8 +126,8 @@ def test_snapshots_go_on_as_if_nothing_had_happened(memory: Any, streams: Any, t
     for start in range(0, STEPS, 50):
         batch = {name: table.slice(start, 50) for name, table in tables.items()}
         assert engine.push(batch).equals(plain.push(batch))
-        forked = forked or bool(chooser(engine).forks)
-        left = len(list(chooser(engine).tried()))
+        forked = forked or bool(trials(engine).forks)
+        left = len(list(trials(engine).tried()))
         narrowed = narrowed or 0 < left < choosing.TRIED
         short = short or (not left and 0 < 100 * trying < (choosing.TRIAL_WINDOWS - 1) * 2 * WINDOW)
         trying = trying + 1 if left else 0
@@ -150,7 +150,7 @@ def test_it_finds_out_what_tells() -> None:
             engine.push(streams(4))
             matched[name, policy] = engine.metrics.matched
             if policy == "auto" and name == "following":
-                assert CHOICES[chooser(engine).choice].pooled
+                assert CHOICES[trials(engine).choice].pooled
     assert matched["following", "auto"] > 1.5 * matched["following", "prob"]
     assert matched["popular", "auto"] > 0.95 * matched["popular", "prob"]
 
@@ -161,9 +161,9 @@ def test_a_rest_follows_a_trial_and_ends_when_the_streams_change() -> None:
     engine, rested, forked = wr.Engine(query(), count_only=True), False, False
     for start in range(0, 5 * STEPS, 100):
         engine.push({name: table.slice(start, 100) for name, table in tables.items()})
-        rested = rested or (not chooser(engine).forks and chooser(engine).window > 0)
-        forked = forked or (rested and bool(chooser(engine).forks))
-    assert rested and forked and CHOICES[chooser(engine).choice].pooled
+        rested = rested or (not trials(engine).forks and trials(engine).window > 0)
+        forked = forked or (rested and bool(trials(engine).forks))
+    assert rested and forked and CHOICES[trials(engine).choice].pooled
 
 
 def test_memory_and_windows_change_during_a_trial() -> None:
@@ -173,7 +173,7 @@ def test_memory_and_windows_change_during_a_trial() -> None:
         engine.window("a", WINDOW - k)
         for start in range(k * 300, k * 300 + 300, 30):
             engine.push({name: table.slice(start, 30) for name, table in tables.items()})
-        assert chooser(engine).forks and engine.metrics.shed > 0
+        assert trials(engine).forks and engine.metrics.shed > 0
     assert sum(line.resident_rows for line in engine.metrics.streams.values()) <= 12
 
 
@@ -185,14 +185,14 @@ def test_three_streams(on: Any, trial: str) -> None:
     for start in range(0, 600, 60):
         engine.push({name: table.slice(start, 60) for name, table in tables.items()})
         check(engine)
-        tried += bool(chooser(engine).forks)
+        tried += bool(trials(engine).forks)
         engine = wr.Engine.restore(engine.snapshot())
-    assert tried > 0 and chooser(engine).sample.is_whole == (trial in ("whole", "few"))
+    assert tried > 0 and trials(engine).sample.is_whole == (trial in ("whole", "few"))
 
 
 def follow(engine: wr.Engine, choice: int) -> None:
     """Let an engine go by one choice for good, with a half-life of two arrivals."""
-    shard, mine = engine.bound()[1], chooser(engine)
+    shard, mine = engine.bound()[1], trials(engine)
     mine.choice, mine.window, mine.next = choice, 0, at.HIGH
     mine._follow(shard, mine.choice)
 
@@ -261,7 +261,7 @@ def test_values_are_what_is_tried_for() -> None:
     engine.push(tables)
     plain = wr.Engine(query(value=value, policy="fifo"), count_only=True)
     plain.push(tables)
-    assert engine.metrics.value > plain.metrics.value and chooser(engine).scores.max() > engine.metrics.matched
+    assert engine.metrics.value > plain.metrics.value and trials(engine).scores.max() > engine.metrics.matched
 
 
 @pytest.mark.parametrize("huge", [np.inf, -np.inf, 1e308])
@@ -271,7 +271,7 @@ def test_values_without_a_finite_sum_can_be_tried_for(huge: float) -> None:
     tables = {name: table.append_column("worth", worth) for name, table in popular(12).items()}
     engine = wr.Engine(query(value=wr.Value({"a": "worth", "b": "worth"}, "sum")), count_only=True)
     engine.push(tables)
-    assert chooser(engine).window > 0 and np.isfinite(chooser(engine).state()[1]).all()
+    assert trials(engine).window > 0 and np.isfinite(trials(engine).state()[1]).all()
     assert wr.Engine.restore(engine.snapshot()).snapshot() == engine.snapshot()
 
 
@@ -297,7 +297,7 @@ def test_samples_find_out_what_tells_where_few_keys_have_all_rows(few: int, monk
         engine.push(drifting(16))
         matched[policy] = engine.metrics.matched
         if policy == "auto":
-            assert chooser(engine).sample.share < 1.0 and CHOICES[chooser(engine).choice].part > 0
+            assert trials(engine).sample.share < 1.0 and CHOICES[trials(engine).choice].part > 0
     assert matched["auto"] > 1.2 * matched["rand"] > 1.2 * matched["prob"]
 
 
@@ -315,7 +315,7 @@ def test_a_popular_key_does_not_make_samples_large(few: int, monkeypatch: pytest
         tables = {name: stream(np.where(np.arange(500) % 3 > 0, key, found)) for name, found in keys.items()}
         engine = wr.Engine(query(100), count_only=True)
         engine.push(tables)
-        mine = chooser(engine)
+        mine = trials(engine)
         held = [int(fork.stream_counter(at.ROWS).sum()) for fork in mine.tried()]
         assert len(held) > 1 and len(mine.sample.popular) == (0 if few else 2)
         assert 10 <= min(held) <= max(held) <= 50
@@ -345,8 +345,8 @@ def test_a_budget_too_small_for_trials_leaves_a_whole_chooser(memory: Any) -> No
     tables = {name: stream(rng.integers(0, 2000, STEPS)) for name in "ab"}
     engine = wr.Engine(query(memory, streams=[wr.Stream(name, "t", STEPS) for name in "ab"]))
     assert engine.push(tables) is not None and engine.metrics.shed > 0
-    assert chooser(engine).weighed > 0 and not chooser(engine).forks
-    assert CHOICES[chooser(engine).choice].mixed  # what serves most streams
+    assert trials(engine).weighed > 0 and not trials(engine).forks
+    assert CHOICES[trials(engine).choice].mixed  # what serves most streams
     assert wr.Engine.restore(engine.snapshot()).snapshot() == engine.snapshot()
 
 
@@ -354,7 +354,7 @@ def test_windows_of_very_many_rows_are_tried_and_restored() -> None:
     streams = [wr.Stream(name, window=wr.Window.rows(2**61)) for name in "ab"]
     engine = wr.Engine(query(streams=streams), count_only=True)
     engine.push({name: table.slice(0, 300) for name, table in popular(15).items()})
-    assert chooser(engine).forks
+    assert trials(engine).forks
     assert wr.Engine.restore(engine.snapshot()).snapshot() == engine.snapshot()
 
 
@@ -381,11 +381,11 @@ def test_a_budget_in_rows_forgets_what_one_in_bytes_left_for_trials() -> None:
 def test_trials_that_cannot_be_are_refused(place: int, number: int) -> None:
     engine = wr.Engine(query(), count_only=True)
     engine.push({name: table.slice(0, 300) for name, table in popular(13).items()})
-    whole, floats = chooser(engine).state()
-    assert chooser(engine).forks and chooser(engine).resume(whole, floats, NOBODY)
+    whole, floats = trials(engine).state()
+    assert trials(engine).forks and trials(engine).resume(whole, floats, NOBODY)
     whole[place] = number
     with pytest.raises(ValueError, match="trial"):
-        chooser(engine).resume(whole, floats, NOBODY)
+        trials(engine).resume(whole, floats, NOBODY)
 
 
 def test_worth_that_falls_below_nothing_elects_nobody_who_is_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -398,7 +398,7 @@ def test_worth_that_falls_below_nothing_elects_nobody_who_is_not_tried(monkeypat
     engine = wr.Engine(query(value=wr.Value({"a": "v"}, "sum")))
     for start in range(0, STEPS, 50):
         engine.push({name: table.slice(start, 50) for name, table in tables.items()})
-        mine = chooser(engine)
+        mine = trials(engine)
         assert not mine.forks or mine.forks[mine.choice] is not None
         engine = wr.Engine.restore(engine.snapshot())
     assert engine.metrics.shed > 0

@@ -16,7 +16,7 @@ from windrow.engine.bind import TRIAL_SHARE
 from windrow.errors import MemoryTooSmall
 from windrow.kernels import layout as at
 from windrow.spec import Band, Compare, Equal, Query, Stream, Value, Window
-from windrow.state import chooser as choosing
+from windrow.state.auto import trials as choosing
 
 ROWS = 3_000
 POLICIES = {label(policy): policy for policy in configurations()}
@@ -122,17 +122,17 @@ def test_trials_are_inside_the_budget(sizes: tuple[int, ...]) -> None:
     budget = 8_000_000
     tables = {name: rows(ord(name), 60_000, 6_000) for name in "ab"}
     engine, forks = joined("auto", budget, tables), 0
-    chooser = engine.bound()[1].chooser
-    assert chooser is not None
-    compare = chooser._compare
+    trials = engine.bound()[1].trials
+    assert trials is not None
+    compare = trials._compare
 
     def compared() -> None:
         nonlocal forks
-        forks = max(forks, len(list(chooser.tried())))
+        forks = max(forks, len(list(trials.tried())))
         assert engine.bound()[1].allocated_bytes <= bound(budget)
         compare()
 
-    chooser._compare = compared  # type: ignore[method-assign]
+    trials._compare = compared  # type: ignore[method-assign]
     pushed(engine, tables, budget, sizes)
     assert forks == choosing.FORKS
 
@@ -148,13 +148,13 @@ def test_trials_of_few_keys_end_when_many_come() -> None:
     query = Query(streams=streams, on="k", memory=f"{budget} B", policy="auto")
     engine = wr.Engine(query, dict.fromkeys("ab", schema), count_only=True)
     shard, tried = engine.bound()[1], [0, 0]
-    assert shard.chooser is not None
+    assert shard.trials is not None
     for start in range(0, 2 * n, 1_000):
         if start == n:  # a trial begins when the last few keys have come, and would go on
-            shard.chooser.restart()
-            shard.chooser.next = shard.chooser.end = int(shard.words[at.ARRIVALS]) + 1
+            shard.trials.restart()
+            shard.trials.next = shard.trials.end = int(shard.words[at.ARRIVALS]) + 1
         engine.push({name: table.slice(start, 1_000) for name, table in tables.items()})
-        forks = list(shard.chooser.tried())
+        forks = list(shard.trials.tried())
         tried[start >= n] += bool(forks)
         assert sum(fork.words.nbytes for fork in forks) <= budget // TRIAL_SHARE * 3 // 2
         assert engine.allocated_bytes <= bound(budget)

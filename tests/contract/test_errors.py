@@ -21,7 +21,7 @@ import windrow as wr
 from windrow import errors
 from windrow.engine import engine as engine_module
 from windrow.files import open_table
-from windrow.state import snapshot as snapshots
+from windrow.state.snapshot import form as snapshots
 
 STREAMS = [wr.Stream("left", "ts", 5), wr.Stream("right", "ts", 5)]
 

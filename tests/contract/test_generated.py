@@ -25,8 +25,8 @@ from tests.running import assert_accounted, assert_part, assert_same, examples, 
 import windrow as wr
 from windrow import policies
 from windrow.errors import MemoryFull, MemoryTooSmall, SnapshotError
-from windrow.state import snapshot as snapshots
-from windrow.state.narrow import columns_of
+from windrow.state.snapshot import form as snapshots
+from windrow.state.snapshot.narrow import columns_of
 
 
 def by_join(found: Any) -> dict[str, pa.Table]:
@@ -150,7 +150,7 @@ class Twins:
         """Remember what was reached, so that a search which reaches nothing is found out."""
         query, metrics, seen = self.never.query, self.never.metrics, self.seen
         shard = self.never._shard
-        chooser = None if shard is None else shard.chooser
+        trials = None if shard is None else shard.trials
         tracker = None if shard is None else self.never._tracker
         waited, self.waits = self.waits, tracker is not None and not tracker.begun and metrics.resident_rows > 0
         seen.update({
@@ -163,9 +163,9 @@ class Twins:
             "no cap": query.memory is None, "refused": bool(refused),
             "not begun": self.waits, "begun late": waited and tracker is not None and tracker.begun,
             "sampled late": waited and tracker is not None and tracker.share < 1.0,
-            "forks": chooser is not None and len(chooser.forks) == 1,
-            "samples": chooser is not None and len(chooser.forks) > 1,
-            "resting": chooser is not None and chooser.window > 0 and not chooser.forks,
+            "forks": trials is not None and len(trials.forks) == 1,
+            "samples": trials is not None and len(trials.forks) > 1,
+            "resting": trials is not None and trials.window > 0 and not trials.forks,
         })  # fmt: skip
 
 

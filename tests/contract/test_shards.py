@@ -28,7 +28,7 @@ from windrow.engine.metrics import added_up
 from windrow.errors import DuplicateColumn, MemoryFull, MemoryTooSmall, SnapshotError, SpecError
 from windrow.feed import engine_for, run
 from windrow.spec import shard_query
-from windrow.state import snapshot as snapshots
+from windrow.state.snapshot import form as snapshots
 
 TIMED = ("time", "landmark", "unbounded")
 SHARDS = st.sampled_from([2, 3, 5, 8])

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from windrow.kernels import layout as at
-from windrow.kernels import upkeep
+from windrow.kernels import maintenance
 from windrow.state import block
-from windrow.state.graph import route
 from windrow.state.plan import Plan
+from windrow.state.probe_orders import route
 
 
 def plan_of(streams: int = 2, pools: int = 1, bands: int = 0, directories: int = 1, **fields: Any) -> Plan:
@@ -39,7 +39,7 @@ def plan_of(streams: int = 2, pools: int = 1, bands: int = 0, directories: int =
 def block_of(plan: Plan) -> np.ndarray:
     """The block of an empty shard, with its tables filled and its tournaments decided."""
     words = block.start(plan, route(plan), emit=False)
-    upkeep.rebuild(plan.hooks, words)
+    maintenance.rebuild(plan.hooks, words)
     return words
 
 

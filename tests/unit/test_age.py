@@ -11,8 +11,8 @@ import pytest
 
 import windrow as wr
 from windrow.errors import SpecError
-from windrow.kernels import compact
 from windrow.kernels import layout as at
+from windrow.kernels import live_columns
 from windrow.policies import Age
 from windrow.spec import Memory, Query, Stream, Window
 from windrow.state.block import view
@@ -34,7 +34,7 @@ def table(times: Any, keys: Any) -> pa.Table:
 def held(engine: Any) -> set[int]:
     """The sequence numbers of the residents."""
     words = engine._shard.words
-    return set(compact.read_slots(words, compact.by_age(words), np.array([at.ARRIVED]))[0].tolist())
+    return set(live_columns.read_slots(words, live_columns.by_age(words), np.array([at.ARRIVED]))[0].tolist())
 
 
 @pytest.mark.parametrize(

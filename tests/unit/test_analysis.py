@@ -28,7 +28,7 @@ from windrow.analysis.popularity import fitted
 from windrow.analysis.recency import gaps_of
 from windrow.analysis.trials import candidates
 from windrow.cli import app
-from windrow.kernels import locality as kernels
+from windrow.kernels.analysis import locality as kernels
 from windrow.lab.generators import locality_stream, zipf_pair
 from windrow.statistics import Decayed
 

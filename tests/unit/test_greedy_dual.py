@@ -14,8 +14,8 @@ from tests.unit.credits import Twin
 
 import windrow as wr
 from windrow.errors import SpecError
-from windrow.kernels import compact
 from windrow.kernels import layout as at
+from windrow.kernels import live_columns
 from windrow.policies import GreedyDual
 from windrow.spec import Band, Equal, Memory, Query, Stream, Value, Window
 from windrow.state.block import view
@@ -47,7 +47,7 @@ def credits_of(engine: Any) -> dict[int, float]:
     """The credit of every resident, by sequence number."""
     shard = engine._shard
     plan, words = shard.plan, shard.words
-    rows = view(words, at.SLOTS_AT, shard.capacity.slots, plan.slot_words())[compact.by_age(words)]
+    rows = view(words, at.SLOTS_AT, shard.capacity.slots, plan.slot_words())[live_columns.by_age(words)]
     credits = rows[:, plan.offsets()[at.SCORE_OFF]].copy().view(np.float64)
     if plan.credits_by_key:
         keys = view(words, at.KEYS_AT, shard.capacity.keys, plan.key_words()).view(np.float64)

@@ -15,7 +15,7 @@ import pytest
 
 import windrow as wr
 from windrow.kernels import layout as at
-from windrow.kernels.compact import by_age, read_slots
+from windrow.kernels.live_columns import by_age, read_slots
 from windrow.policies import GreedyDual, Prob
 from windrow.spec import Band, Equal
 from windrow.spec.joins import NamedJoin

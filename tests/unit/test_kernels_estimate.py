@@ -12,7 +12,7 @@ from numba import njit
 from tests.unit.blocks import block_of, plan_of
 
 from windrow.kernels import layout as at
-from windrow.kernels import upkeep
+from windrow.kernels import maintenance
 from windrow.kernels.directory import add, find, key_at
 from windrow.kernels.hooks import hooks
 from windrow.kernels.memory import memory_of
@@ -210,7 +210,7 @@ def test_the_oracle_finds_every_code_and_no_other():
     random = Random(3)
     codes = sorted({random.choice([-1, 1]) * random.randrange(2**62) for _ in range(200)} | {-(2**63), 2**63 - 1})
     block = blocks.regrown(block_of(plan), plan, Capacity(), oracle_rows=len(codes))
-    upkeep.rebuild(plan.hooks, block)
+    maintenance.rebuild(plan.hooks, block)
     view(block, at.ORACLE_START_AT, 1, 2)[0] = 0, len(codes)
     lines = view(block, at.ORACLE_AT, len(codes), 5)
     lines[:, 0] = codes

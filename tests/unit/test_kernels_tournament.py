@@ -9,7 +9,7 @@ from numba import njit
 from tests.unit.blocks import block_of, plan_of
 
 from windrow.kernels import layout as at
-from windrow.kernels import upkeep
+from windrow.kernels import maintenance
 from windrow.kernels.memory import memory_of
 from windrow.kernels.tournament import advance, clear, leaf_at, rebuild, update, winner
 from windrow.state import block as blocks
@@ -85,7 +85,7 @@ def operations(random, count, leaves, drifting):
 def test_the_winner_is_the_least_priority_and_of_equals_the_earliest(rule, streams, pools, keys, seed):
     plan = plan_of(streams, pools, rule=rule)
     block = blocks.regrown(block_of(plan), plan, Capacity(keys=keys))
-    upkeep.rebuild(plan.hooks, block)
+    maintenance.rebuild(plan.hooks, block)
     pool = pools - 1
     drifting = rule != "prob"
     ops = list(operations(Random(seed), 3000, int(block[at.LEAVES]), drifting))

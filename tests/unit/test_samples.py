@@ -12,9 +12,9 @@ import pytest
 import windrow as wr
 from windrow.kernels import layout as at
 from windrow.kernels import trials
-from windrow.state import samples
+from windrow.state.auto import samples
+from windrow.state.auto.samples import NOBODY, Sample, drawn
 from windrow.state.block import view
-from windrow.state.samples import NOBODY, Sample, drawn
 from windrow.state.shard import Shard
 
 MEMORY, WINDOW, WORDS = 3_000, 2_500, at.R_CODES + 1
@@ -45,8 +45,8 @@ def full(kind: str, **more: Any) -> tuple[wr.Engine, Shard]:
         schemas={name: pa.schema([("t", pa.int64()), ("k", pa.int64())]) for name in "ab"},
     )  # fmt: skip
     shard = engine.bound()[1]
-    assert shard.chooser is not None
-    shard.chooser.next = at.HIGH
+    assert shard.trials is not None
+    shard.trials.next = at.HIGH
     push(engine, kind, 0)
     return engine, shard
 
@@ -99,9 +99,9 @@ def test_a_fork_has_its_share_of_rows_memory_and_matches(kind: str, few: int, mo
     rows = int(fork.stream_counter(at.ROWS).sum())
     assert abs(rows - 600) < 100 and abs(fork.plan.cap_rows[0] - 600) < 100
     before = shard.matched, fork.matched
-    chooser = shard.chooser
-    assert chooser is not None
-    chooser.sample, chooser.forks = sample, [fork, *[None] * 6]
+    trials = shard.trials
+    assert trials is not None
+    trials.sample, trials.forks = sample, [fork, *[None] * 6]
     for turn in range(1, 4):
         push(engine, kind, turn)
     found = (fork.matched - before[1]) / (shard.matched - before[0])

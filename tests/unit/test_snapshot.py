@@ -15,10 +15,10 @@ import windrow as wr
 from windrow import errors
 from windrow.kernels import layout as at
 from windrow.spec import Band, Query, Stream, Window, pair_query
-from windrow.state import narrow
-from windrow.state import snapshot as snapshots
 from windrow.state.block import view
-from windrow.state.narrow import columns_of, table_of
+from windrow.state.snapshot import form as snapshots
+from windrow.state.snapshot import narrow
+from windrow.state.snapshot.narrow import columns_of, table_of
 
 
 def batch(first: int, rows: int, seed: int = 0, keys: int = 1000) -> dict[str, pa.Table]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from windrow.analysis.coded import Coded
 from windrow.analysis.figures import Spread, spread
-from windrow.kernels.locality import best_ages
+from windrow.kernels.analysis.locality import best_ages
 
 MATCHES = 1 << 26  # looked at, about; of keys with more than their part of it, some rows stand for all
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from windrow.analysis.coded import Coded
 from windrow.analysis.figures import Spread, hill, spread
-from windrow.kernels.locality import stack_distances
+from windrow.kernels.analysis.locality import stack_distances
 
 POINTS = 64  # of a curve
 CLASS_FACTOR = 10  # keys of one popularity class differ in frequency by less than this

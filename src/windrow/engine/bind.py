@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from windrow.engine.announced import announce
 from windrow.engine.equality import Directory, directories
-from windrow.engine.numbers import Number, Numbers, numbers
 from windrow.engine.outputs import OutputColumn, outputs
+from windrow.engine.ranges import Number, Numbers, numbers
 from windrow.errors import MemoryTooSmall, SpecError, UnknownColumn
 from windrow.kernels import layout as at
 from windrow.kernels.hooks import hooks
@@ -18,11 +18,11 @@ from windrow.kernels.layout import ENDLESS, HIGH, LOW, NONE
 from windrow.policies import Age, Auto, Given, GreedyDual, Policy
 from windrow.spec import Memory, Query, Stream, split_reference
 from windrow.spec.bytesize import format_bytes
+from windrow.state.auto.samples import rows_in_fork
+from windrow.state.auto.trials import FORKS, LEAST_ROWS
 from windrow.state.block import fixed_bytes
-from windrow.state.chooser import FORKS, LEAST_ROWS
 from windrow.state.coding import TimeDomain, as_word, duration_in_units, moment, time_domain
 from windrow.state.plan import Joins, Learning, Plan, Shedding
-from windrow.state.samples import rows_in_fork
 from windrow.statistics import Decayed, Oracle, Running, Sketch, Statistic
 
 STATISTICS_SHARE = 8  # one part in so many of a budget in bytes is for keys that only statistics keep

@@ -4,7 +4,7 @@
 
 Everything that can be wrong with a batch is found while it is coded, before the shard changes: a push that raises
 has not happened. Between pushes the engine is its shard's block of words, the residents' payloads and a few
-counters; a snapshot is what is alive of these (saved.py), and nothing else.
+counters; a snapshot is what is alive of these (snapshots.py), and nothing else.
 """
 
 import datetime as dt
@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from windrow.engine import emit, saved
+from windrow.engine import emit
+from windrow.engine import snapshots as saved
 from windrow.engine.bind import Binding, bind
 from windrow.engine.departures import Departures
 from windrow.engine.intake import as_table, check_batches, plain_schemas
@@ -27,11 +28,11 @@ from windrow.kernels import layout as at
 from windrow.kernels.rows import still_there
 from windrow.quality.tracker import Recall, Tracker
 from windrow.spec import Memory, Query, Window
-from windrow.state import snapshot as snapshots
 from windrow.state.coding import ticks_of
-from windrow.state.compact import layout_digest
 from windrow.state.payload import SPARE_BYTES, Payload
 from windrow.state.shard import Full, Shard
+from windrow.state.snapshot import form as snapshots
+from windrow.state.snapshot.reading import layout_digest
 
 NOBODY = np.zeros((0, at.GONE_SIZE), np.int64)
 SPARE_SHARE = 32  # one part in so many of a budget in bytes: dead payload that is not worth a copy

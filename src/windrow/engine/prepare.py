@@ -18,7 +18,7 @@ import pyarrow as pa
 from windrow.engine.bind import Binding
 from windrow.engine.filters import passes
 from windrow.engine.intake import as_table
-from windrow.engine.numbers import Number
+from windrow.engine.ranges import Number
 from windrow.errors import InputError
 from windrow.kernels import layout as at
 from windrow.kernels.rows import pack

@@ -28,16 +28,16 @@ from windrow.engine.engine import Engine
 from windrow.engine.held import Held, opened
 from windrow.engine.metrics import Metrics
 from windrow.engine.prepare import Packed, Rows
-from windrow.engine.saved import counts, read_strictly
+from windrow.engine.snapshots import counts, read_strictly
 from windrow.errors import SnapshotError, SpecError
 from windrow.kernels import layout as at
 from windrow.kernels import queue as kernel
 from windrow.kernels.rows import pack
 from windrow.record import number, one_of, whole
 from windrow.spec.durations import DurationLike, parse_duration
-from windrow.state import snapshot as snapshots
 from windrow.state.coding import duration_in_units
 from windrow.state.columns import empty_table
+from windrow.state.snapshot import form as snapshots
 
 Form = Literal["fifo", "tail", "rand", "modular", "integrated"]
 FORMS: dict[str, int] = {

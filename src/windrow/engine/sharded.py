@@ -29,13 +29,13 @@ from windrow.engine.intake import plain_schemas
 from windrow.engine.metrics import Metrics, added_up
 from windrow.engine.prepare import Rows, codes_in, rows_of
 from windrow.engine.routing import Codes, Routing, routing_of
-from windrow.engine.saved import counts
+from windrow.engine.snapshots import counts
 from windrow.errors import DuplicateColumn, MemoryFull
 from windrow.kernels import layout as at
 from windrow.spec import Memory, Query, shard_query
-from windrow.state import snapshot as snapshots
 from windrow.state.block import view
 from windrow.state.shard import Shard
+from windrow.state.snapshot import form as snapshots
 
 FEW_ROWS = 1 << 12  # of a push: so few are taken sooner than threads are woken
 

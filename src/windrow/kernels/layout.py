@@ -37,7 +37,7 @@ WEIGHT, VALUE = (next(_next) for _ in range(2))  # floats
 # whether tournaments are kept (see policies/ranked.py), and whether arrivals are counted (see policies/counting.py)
 RANKING, LEARNING = (next(_next) for _ in range(2))
 MARKED, TRIAL, TRIAL_LEFT, TRIAL_START, TRIAL_SPAN, INITIAL = (next(_next) for _ in range(6))  # of credits
-CHOICE, HALF_LIFE = (next(_next) for _ in range(2))  # of the rule AUTO, see state/chooser.py
+CHOICE, HALF_LIFE = (next(_next) for _ in range(2))  # of the rule AUTO, see state/auto/trials.py
 MIX, MIX_UNTIL = (next(_next) for _ in range(2))  # floats
 # switches
 BY_ROW, STATISTIC, KEEP_IDLE, EMIT, FAIL_WHEN_FULL, HAS_VALUE, VALUE_SUM = (next(_next) for _ in range(7))

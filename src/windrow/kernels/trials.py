@@ -1,4 +1,4 @@
-"""Samples on which AUTO tries its choices (state/samples.py).
+"""Samples on which AUTO tries its choices (state/auto/samples.py).
 
 Of popular keys a share of the rows is stored, and all rows probe and are counted; of other keys a share of the keys is
 there, with all their rows. So counts are right, and matches scale with the share. Without a list all keys are popular.

@@ -15,8 +15,8 @@ from multiprocessing import get_context
 
 import numpy as np
 
-from windrow.kernels.offline import residual_prices
-from windrow.kernels.prices import follow, grow_tree, row_surplus
+from windrow.kernels.offline.prices import follow, grow_tree, row_surplus
+from windrow.kernels.offline.schedule import residual_prices
 from windrow.offline.flow import solve
 from windrow.offline.graph import chains_of_keys, network
 from windrow.offline.instance import Instance

@@ -5,7 +5,7 @@
 
 import numpy as np
 
-from windrow.kernels.offline import assign_newest, key_gain, occupancy
+from windrow.kernels.offline.schedule import assign_newest, key_gain, occupancy
 from windrow.offline.graph import Chains, Network
 from windrow.offline.instance import Instance
 

@@ -39,7 +39,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from windrow.errors import SpecError
-from windrow.kernels import truncated, truncated_best
+from windrow.kernels.offline import truncated, truncated_best
 
 Counts = NDArray[np.int64]
 

@@ -34,7 +34,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from windrow.errors import SpecError
-from windrow.kernels import truncated, truncated_best, truncated_sides
+from windrow.kernels.offline import truncated, truncated_best, truncated_sides
 from windrow.offline.truncation import COMPARED, LARGEST, Counts, Kept, check_keep, components
 
 SCOUT_COMPONENTS = 128

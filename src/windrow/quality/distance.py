@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from windrow.errors import InputError, SpecError
-from windrow.kernels.line_transport import line_transport
+from windrow.kernels.analysis.line_transport import line_transport
 from windrow.quality.measures import ratio
 from windrow.quality.multiset import SIDES, align, tally
 from windrow.quality.transport import distances, least_cover, least_work

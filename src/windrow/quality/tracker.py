@@ -2,7 +2,7 @@
 
 It begins before the first row is lost: until then recall is 1, and what the other join holds is all that this one would
 hold. From then on both run the same kernels on the same batches. The exact one stores no payload. When it outgrows its
-bytes, which may be at once, it stores only a sample of the rows, half as many each time (kernels/sample.py), and is
+bytes, which may be at once, it stores only a sample of the rows, half as many each time (kernels/recall.py), and is
 told when the other join sheds one of them: from then on it counts matches that were missed, by 1 / share. Stored rows
 fall at random into 32 groups, and how much the groups' counts differ gives the interval. Matches produced are always
 counted exactly.
@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 
 from windrow.kernels import layout as at
-from windrow.kernels.beside import begin_beside, chosen_rows
-from windrow.kernels.sample import mark_sample, note_departures, note_missing, thin
+from windrow.kernels.recall import begin_beside, chosen_rows, mark_sample, note_departures, note_missing, thin
 from windrow.state import block, room
 from windrow.state.block import view
 from windrow.state.plan import BESIDE, Plan

@@ -10,8 +10,8 @@ import numpy as np
 
 from windrow.kernels import layout as at
 from windrow.kernels.layout import LOW, NONE
-from windrow.state.graph import Route
 from windrow.state.plan import Plan
+from windrow.state.probe_orders import Route
 
 
 @dataclass(frozen=True)

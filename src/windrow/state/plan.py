@@ -171,7 +171,7 @@ class Plan:
 
     @property
     def beside(self) -> bool:
-        """Whether it counts, beside another join, what that has missed (kernels/sample.py)."""
+        """Whether it counts, beside another join, what that has missed (kernels/recall.py)."""
         return self.rule == BESIDE
 
     @property

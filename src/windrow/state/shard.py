@@ -10,15 +10,15 @@ from dataclasses import replace
 import numpy as np
 
 from windrow.kernels import layout as at
-from windrow.kernels import upkeep
-from windrow.kernels.many import drive_many
-from windrow.kernels.pair import drive_pair
+from windrow.kernels import maintenance
+from windrow.kernels.drive_many import drive_many
+from windrow.kernels.drive_pair import drive_pair
 from windrow.state import block, room
+from windrow.state.auto.samples import Sample
+from windrow.state.auto.trials import Trials
 from windrow.state.block import Capacity, view
-from windrow.state.chooser import Chooser
-from windrow.state.graph import route
 from windrow.state.plan import LEAST_MARGIN, SAMPLE_MARGIN, Plan
-from windrow.state.samples import Sample
+from windrow.state.probe_orders import route
 
 REROUTE_EVERY = 1 << 14  # arrivals between two looks at the probe orders
 FIRST_OUT = 1 << 14
@@ -38,17 +38,17 @@ class Shard:
     def __init__(self, plan: Plan, emit: bool = True, words: np.ndarray | None = None) -> None:
         """An empty shard, or one that takes over a block."""
         self.plan = plan
-        self.chooser = Chooser(self) if plan.hooks.TRIES else None
+        self.trials = Trials(self) if plan.hooks.TRIES else None
         self._gone: list[np.ndarray] = []
         self.hold(block.start(plan, route(plan), emit, room.first(plan)) if words is None else words)
         if words is None:
-            upkeep.rebuild(plan.hooks, self.words)
+            maintenance.rebuild(plan.hooks, self.words)
 
     @classmethod
     def with_room(cls, plan: Plan, emit: bool, capacity: Capacity, oracle_rows: int = 0) -> "Shard":
         """An empty shard of a given capacity."""
         shard = cls(plan, emit, block.start(plan, route(plan), emit, capacity, oracle_rows))
-        upkeep.rebuild(plan.hooks, shard.words)
+        maintenance.rebuild(plan.hooks, shard.words)
         return shard
 
     def hold(self, words: np.ndarray) -> None:
@@ -61,12 +61,12 @@ class Shard:
 
         Of several joins a last line names the join of each match; streams that it does not join have NONE.
         """
-        if self.chooser is None:
+        if self.trials is None:
             yield from self._drive(batch)
             return
-        for piece in self.chooser.pieces(batch):
+        for piece in self.trials.pieces(batch):
             yield from self._drive(piece)
-            self.chooser.watch(piece)
+            self.trials.watch(piece)
 
     def count(self, batch: np.ndarray) -> None:
         """Take a batch of row records for its counts alone."""
@@ -100,11 +100,11 @@ class Shard:
         if status in (at.GROW_SLOTS, at.GROW_KEYS, at.GROW_BLOCKS):
             self.grow(room.larger(self.plan, self.capacity, status, int(self.words[at.NEED])))
         elif status == at.PRUNE:
-            upkeep.forget_rarest(self.words)
+            maintenance.forget_rarest(self.words)
         elif status == at.LEARN:
-            upkeep.begin_learning(self.plan.hooks, self.words)
+            maintenance.begin_learning(self.plan.hooks, self.words)
         elif status == at.DRAIN:
-            self._gone.append(upkeep.drain(self.words))
+            self._gone.append(maintenance.drain(self.words))
 
     def keep_gone(self) -> None:
         """Keep what is known of rows that are shed until `gone` asks for it."""
@@ -120,21 +120,21 @@ class Shard:
 
     def gone(self) -> np.ndarray:
         """The rows that were shed since the last call, in order of departure, [row, word]."""
-        found = np.concatenate([*self._gone, upkeep.drain(self.words)])
+        found = np.concatenate([*self._gone, maintenance.drain(self.words)])
         self._gone.clear()
         return found
 
     def raise_watermark(self, mark: int) -> None:
         """Let no row before a time be waited for any longer: what could only match such rows expires."""
-        upkeep.raise_watermark(self.plan.hooks, self.words, mark)
-        for fork in self.chooser.tried() if self.chooser is not None else ():
-            upkeep.raise_watermark(fork.plan.hooks, fork.words, mark)
+        maintenance.raise_watermark(self.plan.hooks, self.words, mark)
+        for fork in self.trials.tried() if self.trials is not None else ():
+            maintenance.raise_watermark(fork.plan.hooks, fork.words, mark)
 
     def go_by(self, own_clock: bool) -> None:
         """Let the times of rows move the watermark from now on, or not."""
         self.plan = replace(self.plan, own_clock=own_clock)
         self.words[at.OWN_CLOCK] = own_clock
-        for fork in self.chooser.tried() if self.chooser is not None else ():
+        for fork in self.trials.tried() if self.trials is not None else ():
             fork.go_by(own_clock)
 
     def grow(self, capacity: Capacity, oracle_rows: int | None = None) -> None:
@@ -142,7 +142,7 @@ class Shard:
         now = self.capacity
         capacity = Capacity(*(max(getattr(s, part) for s in (now, capacity)) for part in ("slots", "keys", "blocks")))
         self.hold(block.regrown(self.words, self.plan, capacity, oracle_rows))
-        upkeep.rebuild(self.plan.hooks, self.words)
+        maintenance.rebuild(self.plan.hooks, self.words)
 
     def _reroute(self) -> None:
         """Choose the probe orders anew when enough has been seen since."""
@@ -163,21 +163,21 @@ class Shard:
         if self.plan.value == "product" and gain is not None:
             weights = np.maximum(gain, 0.0)
         k = self.plan.histograms().index((stream, column))
-        upkeep.learn_histogram(self.words, k, np.ascontiguousarray(numbers), weights)
+        maintenance.learn_histogram(self.words, k, np.ascontiguousarray(numbers), weights)
 
     def change(self, plan: Plan) -> None:
         """Take over the windows and caps of another plan of the same shape; expire and shed at once."""
         before = self.words.copy() if plan.fail_when_full else None
         block.write_windows(self.words, plan)
         self.learn()
-        if upkeep.reconsider(self.plan.hooks, self.words) == at.FULL:
+        if maintenance.reconsider(self.plan.hooks, self.words) == at.FULL:
             assert before is not None
             self.hold(before)
             raise Full
         self.plan = plan
         self._prune()
-        if self.chooser is not None:
-            self.chooser.restart()
+        if self.trials is not None:
+            self.trials.restart()
 
     def learn(self) -> None:
         """Let arrivals be counted from now on, if they are not yet."""
@@ -188,7 +188,7 @@ class Shard:
         """Forget keys that only statistics keep, until there are as few as the plan allows."""
         idle = view(self.words, at.DIRS_AT, self.plan.directories, at.DIR_SIZE)[:, at.KEY_IDLE]
         while (idle > self.plan.idle_limit).any():
-            upkeep.forget_rarest(self.words)
+            maintenance.forget_rarest(self.words)
 
     def moved_to(self, plan: Plan, prepare: Callable[["Shard"], None] | None = None) -> tuple["Shard", np.ndarray]:
         """The same residents under a plan with another policy or other pools; and the new slot of each old one.
@@ -206,26 +206,26 @@ class Shard:
         if prepare is not None:
             prepare(other)
         extra = plan.row_bytes() - self.plan.row_bytes()
-        slots = upkeep.move_residents(
+        slots = maintenance.move_residents(
             plan.hooks, self.words, other.words, extra, plan.rule == self.plan.rule, learned, 1.0, EVERYTHING
         )
         other.learn()
-        if upkeep.reconsider(plan.hooks, other.words) == at.FULL:
+        if maintenance.reconsider(plan.hooks, other.words) == at.FULL:
             raise Full
         other._prune()
-        if other.chooser is not None:
-            other.chooser.restart(self.chooser)
+        if other.trials is not None:
+            other.trials.restart(self.trials)
         return other, slots
 
     def fork(self, sample: Sample) -> "Shard":
         """The same shard once more, only counting; or only a sample of it, and memory to scale."""
         capacity = self._room_in(self.plan) if sample.is_whole else sample.capacity(self)
         other = Shard.with_room(self.plan, False, capacity)
-        other.chooser = None
+        other.trials = None
         block.write_learning(other.words, self.plan, bool(self.words[at.LEARNING]))
         block.carry(self.words, self.plan, other.words, other.plan, learned=True)
         share, popular = (1.0, EVERYTHING) if sample.is_whole else (sample.share, sample.popular)
-        upkeep.move_residents(self.plan.hooks, self.words, other.words, 0, True, True, share, popular)
+        maintenance.move_residents(self.plan.hooks, self.words, other.words, 0, True, True, share, popular)
         if not sample.is_whole:
             other.plan = self._plan_for_sample(other, sample)
             block.write_windows(other.words, other.plan)
@@ -252,7 +252,7 @@ class Shard:
     def twin(self) -> "Shard":
         """The same shard once more."""
         other = Shard(self.plan, emit=False, words=self.words.copy())
-        other.chooser = None
+        other.trials = None
         return other
 
     def stream_counter(self, what: int) -> np.ndarray:
@@ -279,7 +279,7 @@ class Shard:
     @property
     def allocated_bytes(self) -> int:
         """Bytes of the block and of all forks."""
-        forks = self.chooser.tried() if self.chooser is not None else ()
+        forks = self.trials.tried() if self.trials is not None else ()
         return int(self.words.nbytes) + sum(int(fork.words.nbytes) for fork in forks)
 
     def has_room(self, rows: int, dearest: int) -> bool:

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from windrow.engine.outputs import outputs
 from windrow.errors import SpecError
-from windrow.kernels import truncated
+from windrow.kernels.offline import truncated
 from windrow.spark.frames import arrow_schema, by_place, check_frames, is_case_sensitive, refuse_twins
 from windrow.spec import Query
 from windrow.state.coding import key_codes, row_bytes

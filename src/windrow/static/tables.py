@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from windrow.errors import SpecError
 from windrow.feed import engine_for, run
-from windrow.kernels import truncated
+from windrow.kernels.offline import truncated
 from windrow.spec import Query
 from windrow.state.coding import row_bytes
 from windrow.static.choice import Budget, Method, choose

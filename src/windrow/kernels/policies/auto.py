@@ -1,4 +1,4 @@
-"""AUTO: p, how often partners arrive, as the present choice counts arrivals (state/chooser.py finds the choice).
+"""AUTO: p, how often partners arrive, as the present choice counts arrivals (state/auto/trials.py finds the choice).
 
 A key has two counts for each stream, of all arrivals and of recent ones, whose weights grow. A choice (CHOICE) asks for
 the one or the other or both, of the partners' streams or of all streams together:

@@ -1,5 +1,5 @@
 """Beside another join, to estimate its recall: an exact join that stores a sample of the rows and counts what the other
-one has missed (see sample.py). While all rows are stored it counts as any exact join does.
+one has missed (see recall.py). While all rows are stored it counts as any exact join does.
 """
 
 from typing import Any

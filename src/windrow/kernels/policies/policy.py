@@ -33,7 +33,7 @@ RANKED = False  # whether residents have leaves in tournaments
 DRIFTING = False  # whether priorities move with the clock
 OWN_LEAVES = False  # whether each resident has a leaf of its own, whatever the query
 GIVEN = False  # whether a number comes with each row
-TRIES = False  # whether it tries out how to count arrivals (state/chooser.py)
+TRIES = False  # whether it tries out how to count arrivals (state/auto/trials.py)
 WAYS = 1  # in how many ways arrivals are counted
 KEEPS: tuple[str, ...] = ()  # what it keeps beside that, by the names of state/plan.py
 

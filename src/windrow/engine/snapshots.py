@@ -3,7 +3,7 @@
 A snapshot's parts, in this order:
 
     schema            one per stream, of its input
-    shard             an Arrow table of narrow columns (state/compact.py, state/narrow.py)
+    shard             an Arrow table of narrow columns (state/snapshot/reading.py, state/snapshot/narrow.py)
     payload           one Arrow table per stream that keeps columns: live rows only, oldest first
     shard of recall   as the first, if recall is estimated and its exact join has begun
 """
@@ -21,20 +21,20 @@ from windrow.engine.filters import passes
 from windrow.engine.prepare import LARGEST_COST, PAYLOAD_CHARGE, codes_in, costs, fixed_cost, gains, number_bits
 from windrow.errors import SnapshotError, WindrowError
 from windrow.kernels import layout as at
-from windrow.kernels.compact import read_slots
+from windrow.kernels.live_columns import read_slots
 from windrow.kernels.reasons import NAMES
 from windrow.quality.tracker import Tracker, exact_plan
 from windrow.spec import Query, query_changes
-from windrow.state import snapshot as snapshots
 from windrow.state.coding import times
 from windrow.state.columns import both, empty_table
-from windrow.state.compact import RISING, layout_digest
-from windrow.state.compact import saved as saved_shard
-from windrow.state.narrow import Columns, columns_of, table_of
 from windrow.state.payload import Payload, taken
-from windrow.state.rebuilt import restored
 from windrow.state.shard import Shard
 from windrow.state.sizes import depends_on_batch
+from windrow.state.snapshot import form as snapshots
+from windrow.state.snapshot.narrow import Columns, columns_of, table_of
+from windrow.state.snapshot.reading import RISING, layout_digest
+from windrow.state.snapshot.reading import saved as saved_shard
+from windrow.state.snapshot.restoring import restored
 
 PIECE_ROWS = 1 << 20  # rows of payload in one record batch
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from windrow.kernels.jit import entry, inner
-from windrow.kernels.truncated_best import room, thinned
+from windrow.kernels.offline.truncated_best import room, thinned
 
 A, B, CUT, VALUE, NODE = 0, 1, 2, 3, 4
 PARENT, ITEM, PART = 0, 1, 2

@@ -2,8 +2,8 @@
 
 State is what cannot be computed from something else that is kept: counters and clocks, fixed tables (histograms,
 sketch, oracle, tallies), the residents' times, sequence numbers and costs, frequencies of keys, scores that were taken
-earlier, the order of RAND's dense list. `rebuilt.py` builds lists, hash tables, tournaments and ordered indexes again,
-with codes, numbers and times that the owner can compute from payload (`known`). Nothing depends on which slots and
+earlier, the order of RAND's dense list. `restoring.py` builds lists, hash tables, tournaments and indexes again, with
+codes, numbers and times that the owner can compute from payload (`known`). Nothing depends on which slots and
 keys things happened to have: shards of equal state give equal columns.
 
 Columns are named `<stream>.time`, `d<directory>.freq0`, `p<pool>.dense`; a resident's place in its stream is its age.
@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from windrow.kernels import compact
 from windrow.kernels import layout as at
+from windrow.kernels import live_columns
 from windrow.state import block
 from windrow.state.block import view
 from windrow.state.plan import Plan
@@ -59,11 +59,12 @@ def saved(shard: Shard, known: Sequence[frozenset[str]]) -> Saved:
     if plan.streams > 2:
         columns["order"] = view(words, at.ORDER_AT, plan.routes, plan.streams - 1).ravel().copy()
     columns |= _tables(shard)
-    together = compact.by_age(words)
+    together = live_columns.by_age(words)
     slots = np.split(together, np.cumsum(shard.stream_counter(at.ROWS))[:-1])
     for s in range(plan.streams):
         columns |= {f"{s}.{name}": column for name, column in _residents(shard, s, slots[s], known[s]).items()}
-    keys = [compact.keys_in_use(words, together, d, plan.positions()[:, d].copy()) for d in range(plan.directories)]
+    positions = plan.positions()
+    keys = [live_columns.keys_in_use(words, together, d, positions[:, d].copy()) for d in range(plan.directories)]
     columns |= _keys(shard, keys)
     columns |= _order(shard, together, keys)
     columns |= _trial(shard)
@@ -93,7 +94,8 @@ def _residents(shard: Shard, stream: int, slots: np.ndarray, known: frozenset[st
     """One stream's columns."""
     plan, words = shard.plan, shard.words
     fields = {name: word for name, word in fields_of(plan, stream).items() if name not in known}
-    found = dict(zip(fields, compact.read_slots(words, slots, np.array(list(fields.values()), np.int64)), strict=True))
+    read = live_columns.read_slots(words, slots, np.array(list(fields.values()), np.int64))
+    found = dict(zip(fields, read, strict=True))
     found["cost"] = found["cost"] >> at.STREAM_BITS
     if plan.beside and not words.view(np.float64)[at.SAMPLE_SHARE]:
         found["departed"][:] = 0  # nothing is noted as long as all rows are stored
@@ -102,7 +104,7 @@ def _residents(shard: Shard, stream: int, slots: np.ndarray, known: frozenset[st
             found[name] = found[name].view(np.float64)
     for link, d in enumerate(plan.classes[stream]):
         if d >= 0 and f"code{link}" not in known:
-            found[f"code{link}"] = _unmixed(compact.read_codes(words, slots, int(d), link))
+            found[f"code{link}"] = _unmixed(live_columns.read_codes(words, slots, int(d), link))
     return found
 
 
@@ -142,13 +144,13 @@ def _keys(shard: Shard, in_use: list[np.ndarray]) -> dict[str, np.ndarray]:
     found = {}
     for d, keys in enumerate(in_use):
         if shard.plan.learning.kind == at.STAT_RUNNING:
-            idle = compact.keys_idle(shard.words, d)
-            codes = _unmixed(compact.read_keys(shard.words, d, idle, at.CODE))
+            idle = live_columns.keys_idle(shard.words, d)
+            codes = _unmixed(live_columns.read_keys(shard.words, d, idle, at.CODE))
             order = np.argsort(codes)
             found[f"d{d}.idle"] = codes[order]
             keys = np.concatenate([keys, idle[order]])
         for name, word in learned(shard.plan).items():
-            found[f"d{d}.{name}"] = compact.read_keys(shard.words, d, keys, word).view(np.float64)
+            found[f"d{d}.{name}"] = live_columns.read_keys(shard.words, d, keys, word).view(np.float64)
     found["keys"] = np.array([len(keys) for keys in in_use], np.int64)
     return found
 
@@ -159,21 +161,21 @@ def _order(shard: Shard, slots: np.ndarray, keys: list[np.ndarray]) -> dict[str,
     if plan.keeps("dense"):
         place = np.empty(int(words[at.TOP]), np.int64)
         place[slots] = np.arange(len(slots))
-        found = {f"p{pool}.dense": place[compact.read_dense(words, pool)] for pool in range(plan.pools)}
+        found = {f"p{pool}.dense": place[live_columns.read_dense(words, pool)] for pool in range(plan.pools)}
     for name, word in lines_of(plan).items() if words[at.RANKING] else ():
-        leaves = compact.read_row_leaves(words, slots, word) if plan.by_row else None
-        leaves = compact.read_key_leaves(words, keys[0], word) if leaves is None else leaves
+        leaves = live_columns.read_row_leaves(words, slots, word) if plan.by_row else None
+        leaves = live_columns.read_key_leaves(words, keys[0], word) if leaves is None else leaves
         found[name] = leaves.view(np.float64)
     return found
 
 
 def _trial(shard: Shard) -> dict[str, np.ndarray]:
     """What the rule AUTO is trying."""
-    if shard.chooser is None:
+    if shard.trials is None:
         return {}
-    whole, floats = shard.chooser.state()
-    found = {"trial.whole": whole, "trial.floats": floats, "trial.popular": shard.chooser.sample.popular}
-    tried = {k: fork for k, fork in enumerate(shard.chooser.forks) if fork is not None}
+    whole, floats = shard.trials.state()
+    found = {"trial.whole": whole, "trial.floats": floats, "trial.popular": shard.trials.sample.popular}
+    tried = {k: fork for k, fork in enumerate(shard.trials.forks) if fork is not None}
     if tried:
         plan = next(iter(tried.values())).plan
         found["trial.caps"] = np.array([plan.cap_rows, plan.cap_bytes], np.int64).ravel()
@@ -195,5 +197,5 @@ def lines_of(plan: Plan) -> dict[str, int]:
 
 def _unmixed(codes: np.ndarray) -> np.ndarray:
     out = np.empty(len(codes), np.uint64)
-    compact.unmix_words(codes.view(np.uint64), out)
+    live_columns.unmix_words(codes.view(np.uint64), out)
     return out.view(np.int64)

@@ -19,6 +19,7 @@ import numpy as np
 from windrow.kernels.apart import after, apart, before, length
 from windrow.kernels.chains import key_of, link_at, slot_at, stream_at, stream_of
 from windrow.kernels.directory import key_at
+from windrow.kernels.drive_pair import widen
 from windrow.kernels.group import begin, count_row, end, group_end
 from windrow.kernels.jit import entry, inline, inner
 from windrow.kernels.joins import joins, matches_in
@@ -79,7 +80,6 @@ from windrow.kernels.layout import (
 )
 from windrow.kernels.memory import Memory, bare_floats, bare_ints, memory_of
 from windrow.kernels.ordered import block_at, ordered_bits, seek, used_at
-from windrow.kernels.pair import widen
 from windrow.kernels.settle import fill, row_words, settle_slot
 from windrow.kernels.windows import pair_fits
 

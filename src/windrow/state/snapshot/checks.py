@@ -1,7 +1,7 @@
 """What the columns of a shard can be: invariants of the kernels, tested in whole columns.
 
 A snapshot's numbers come from outside. Whatever a kernel uses as a place, a count or an order must be one, and what is
-accepted must be a state that kernels can have left; `rebuilt.py` asks here before any of them runs. Each function says
+accepted must be a state that kernels can have left; `restoring.py` asks here before any of them runs. Functions say
 whether that is so, and beside each condition stands who keeps it.
 """
 
@@ -45,7 +45,7 @@ def most_credit(words: np.ndarray, plan: Plan) -> int:
 
 
 def _weights(words: np.ndarray, plan: Plan) -> bool:
-    """What an arrival weighs, and what AUTO goes by (estimate.fade, Chooser._follow)."""
+    """What an arrival weighs, and what AUTO goes by (estimate.fade, Trials._follow)."""
     weight, mix, until = words.view(np.float64)[[at.WEIGHT, at.MIX, at.MIX_UNTIL]].tolist()
     if not 1.0 <= weight <= HEAVIEST * ROUNDED:
         return False
@@ -193,14 +193,14 @@ def ranks(line: np.ndarray, rank: np.ndarray) -> bool:
 
 
 def departures(found: np.ndarray, words: np.ndarray) -> bool:
-    """The numbers at which the join beside has lost a sample of the rows (sample.py); zeros where all are stored."""
+    """The numbers at which the join beside has lost a sample of the rows (recall.py); zeros where all are stored."""
     if words[at.SAMPLE_SHARE] == 0:
         return not found.any()
     return bool((((found >= 0) & (found <= words[at.SEQ])) | (found == HIGH)).all())
 
 
 def all_different(seqs: list[np.ndarray], words: np.ndarray) -> bool:
-    """Sequence numbers below the next one, each once: residents are found by them (compact.by_arrival)."""
+    """Sequence numbers below the next one, each once: residents are found by them (live_columns.by_arrival)."""
     together = np.sort(np.concatenate(seqs), kind="stable")  # mostly a few rising runs, which are merged
     if len(together) == 0:
         return True

@@ -1,4 +1,4 @@
-"""A shard built from its columns (compact.py), in a block as large as its residents need.
+"""A shard built from its columns (reading.py), in a block as large as its residents need.
 
 Columns come from outside, and kernels look at no bounds: whatever a kernel will use as a place, a count or an order is
 checked here first, in whole columns.
@@ -10,21 +10,22 @@ from dataclasses import replace
 import numpy as np
 
 from windrow.errors import SnapshotError
-from windrow.kernels import compact
 from windrow.kernels import layout as at
-from windrow.kernels.compact import Residents
+from windrow.kernels import live_columns
 from windrow.kernels.hashing import mix_words
-from windrow.state import block, possible, room
+from windrow.kernels.live_columns import Residents
+from windrow.state import block, room
+from windrow.state.auto.choices import CHOICES
+from windrow.state.auto.samples import Sample
+from windrow.state.auto.trials import STATE, Trials
 from windrow.state.block import Capacity, view
-from windrow.state.choices import CHOICES
-from windrow.state.chooser import STATE, Chooser
 from windrow.state.coding_numbers import ordered_codes
-from windrow.state.compact import HEAD, INTEGERS, LINE, TABLES, fields_of, learned, lines_of
-from windrow.state.graph import Route, route
-from windrow.state.narrow import Columns
 from windrow.state.plan import Plan
-from windrow.state.samples import Sample
+from windrow.state.probe_orders import Route, route
 from windrow.state.shard import Shard
+from windrow.state.snapshot import checks
+from windrow.state.snapshot.narrow import Columns
+from windrow.state.snapshot.reading import HEAD, INTEGERS, LINE, TABLES, fields_of, learned, lines_of
 
 _NOTHING, _ZERO = np.zeros(0), np.zeros(1)
 _TRIAL = tuple(zip(("whole", "floats"), STATE, (np.int64, np.float64), strict=True))
@@ -57,28 +58,28 @@ class _Building:
         self.shard = Shard(plan, emit, words)
         self._fixed(words)
         self._write_tables(words, tables, oracle)
-        compact.clear_tables(words)
+        live_columns.clear_tables(words)
         self._all_residents(words)
         self._keys(words)
         for ix, (stream, column) in enumerate(plan.indexed()):
             self._index(words, ix, stream, column)
         self._order(words)
-        if self.shard.chooser is not None:
-            self._trial(self.shard.chooser, fork)
+        if self.shard.trials is not None:
+            self._trial(self.shard.trials, fork)
         _check(self.read == set(columns), min(set(columns) - self.read, default=""))
 
-    def _trial(self, chooser: Chooser, fork: bool) -> None:
+    def _trial(self, trials: Trials, fork: bool) -> None:
         """What the rule AUTO is trying; a fork has nothing of the kind."""
         if fork:
-            self.shard.chooser = None
+            self.shard.trials = None
             return
         try:
             whole, floats = (self._get(f"trial.{n}", k, t) for n, k, t in _TRIAL)
-            trying = chooser.resume(whole, floats, self._get("trial.popular"))
+            trying = trials.resume(whole, floats, self._get("trial.popular"))
         except ValueError as error:
             raise SnapshotError.impossible("its trial cannot be what it says") from error
-        chooser.forks = self._forks(chooser.sample) if trying else []
-        _check(not trying or chooser.forks[chooser.choice] is not None, "forks")
+        trials.forks = self._forks(trials.sample) if trying else []
+        _check(not trying or trials.forks[trials.choice] is not None, "forks")
 
     def _forks(self, sample: Sample) -> list[Shard | None]:
         """The forks of a sample, one for each choice that is tried."""
@@ -137,8 +138,8 @@ class _Building:
         _check(bool(words[at.LEARNING]) or not any(map(len, self.idle)), "idle")
         lines = view(words, at.STREAMS_AT, self.plan.streams, at.STREAM_SIZE)
         lines[:, LINE] = self._get("lines", self.plan.streams * len(LINE)).reshape(self.plan.streams, len(LINE))
-        _check(possible.head(words, self.plan), "head")
-        _check(possible.lines(words, lines), "lines")
+        _check(checks.head(words, self.plan), "head")
+        _check(checks.lines(words, lines), "lines")
 
     def _tables(self, capacity: Capacity, oracle: int) -> dict[int, np.ndarray]:
         """The tables whose size the query fixes, by word: looked at before anything of their size is made."""
@@ -148,7 +149,7 @@ class _Building:
                 if part.word == word and part.outer * part.inner:
                     column = self._get(name, part.outer * part.inner, np.int64 if name in INTEGERS else np.float64)
                     found[word] = column.reshape(part.outer, part.inner)
-                    _check(possible.table(name, found[word], self.plan), name)
+                    _check(checks.table(name, found[word], self.plan), name)
         return found
 
     def _write_tables(self, words: np.ndarray, tables: dict[int, np.ndarray], oracle: np.ndarray) -> None:
@@ -160,10 +161,10 @@ class _Building:
         if len(oracle):
             view(words, at.ORACLE_AT, *oracle.shape)[:] = oracle
             view(words, at.ORACLE_START_AT, 1, self.plan.directories + 1)[0] = self._get("oracle.starts")
-        _check(possible.tally(tables[at.TALLY_AT], possible.most_matches(words, self.plan)), "tally")
+        _check(checks.tally(tables[at.TALLY_AT], checks.most_matches(words, self.plan)), "tally")
         if at.CREDIT_AT in tables:
-            self.most_credit = possible.most_credit(words, self.plan)
-            _check(possible.credit(tables[at.CREDIT_AT], self.most_credit, int(words[at.SEQ])), "credit")
+            self.most_credit = checks.most_credit(words, self.plan)
+            _check(checks.credit(tables[at.CREDIT_AT], self.most_credit, int(words[at.SEQ])), "credit")
         tallies = self.shard.matched_by_join.sum() if self.plan.joins is not None else words[at.MATCHED]
         sampled = words[at.SAMPLE_SHARE] != 0
         _check(tallies == words[at.MATCHED] or (sampled and tallies > words[at.MATCHED]), "tally")
@@ -180,7 +181,7 @@ class _Building:
         for j, column in enumerate(counts, 1):
             found[:, j] = column.view(np.int64)
         starts = self._get("oracle.starts", self.plan.directories + 1)
-        _check(possible.oracle(found[:, 0], starts, counts[:n]), "oracle.starts")
+        _check(checks.oracle(found[:, 0], starts, counts[:n]), "oracle.starts")
         return found
 
     def _column(self, stream: int, name: str, kind: type = np.int64) -> np.ndarray:
@@ -193,7 +194,7 @@ class _Building:
 
     def _all_residents(self, words: np.ndarray) -> None:
         seqs = [self._column(s, "seq") for s in range(self.plan.streams)]
-        _check(possible.all_different(seqs, words), "seq")
+        _check(checks.all_different(seqs, words), "seq")
         for s in range(self.plan.streams):
             self._residents(words, s)
         pools = view(words, at.POOLS_AT, self.plan.pools, at.POOL_SIZE)
@@ -217,29 +218,29 @@ class _Building:
             if kind >= 0:
                 numbers[column] = self._column(stream, f"number{column}")
         if plan.joins is not None:
-            _check(possible.joins_of_rows(numbers[0], stream, plan), f"{stream}.number0")
-        fits = compact.add_residents(words, stream, Residents(time, seq, cost, codes, numbers))
+            _check(checks.joins_of_rows(numbers[0], stream, plan), f"{stream}.number0")
+        fits = live_columns.add_residents(words, stream, Residents(time, seq, cost, codes, numbers))
         _check(fits, "keys")
         for name in ("rank", "gain", "score", "departed"):
             field = fields_of(plan, stream).get(name)
             if field is not None:
                 values = self._column(stream, name, np.int64 if name in ("rank", "departed") else np.float64)
                 if name == "departed":
-                    _check(possible.departures(values, words), f"{stream}.departed")
+                    _check(checks.departures(values, words), f"{stream}.departed")
                 if name == "score" and plan.keeps("credits") and plan.by_row:
-                    _check(possible.credits_of(values, _ZERO, self.most_credit), f"{stream}.score")
-                compact.write_slots(words, self.first[stream], field, values.view(np.int64))
+                    _check(checks.credits_of(values, _ZERO, self.most_credit), f"{stream}.score")
+                live_columns.write_slots(words, self.first[stream], field, values.view(np.int64))
 
     def _check_residents(self, words: np.ndarray, s: int, time: np.ndarray, seq: np.ndarray, cost: np.ndarray) -> None:
         """All numbers of residents can be what they stand for."""
         if self.sizes[s] == 0:
             return
         line = view(words, at.STREAMS_AT, self.plan.streams, at.STREAM_SIZE)[s]
-        _check(possible.ages_in_order(line, time, seq, int(words[at.CLOCK])), f"{s}.time")
+        _check(checks.ages_in_order(line, time, seq, int(words[at.CLOCK])), f"{s}.time")
         _check(cost.min() >= 0 and cost.max() < 2**32, f"{s}.cost")
         fields = fields_of(self.plan, s)
         if "rank" in fields:
-            _check(possible.ranks(line, self._column(s, "rank")), f"{s}.rank")
+            _check(checks.ranks(line, self._column(s, "rank")), f"{s}.rank")
         if "gain" in fields:
             _check(not np.isnan(self._column(s, "gain", np.float64)).any(), f"{s}.gain")
 
@@ -247,31 +248,31 @@ class _Building:
         for d in range(self.plan.directories):
             line = view(words, at.DIRS_AT, self.plan.directories, at.DIR_SIZE)[d]
             _check(line[at.KEY_TOP] == self._get("keys")[d], "keys")
-            _check(compact.add_idle(words, d, _mixed(self.idle[d])), f"d{d}.idle")
+            _check(live_columns.add_idle(words, d, _mixed(self.idle[d])), f"d{d}.idle")
             found = {name: self._get(f"d{d}.{name}", int(line[at.KEY_TOP]), np.float64) for name in learned(self.plan)}
             self._check_learned(words, d, found)
             for name, word in learned(self.plan).items():
-                compact.write_keys(words, d, word, found[name].view(np.int64))
+                live_columns.write_keys(words, d, word, found[name].view(np.int64))
 
     def _check_learned(self, words: np.ndarray, d: int, found: dict[str, np.ndarray]) -> None:
         """Counts of keys are counts; their worths may be anything, as values may."""
         counts = [f"freq{s}" for s in range(self.plan.streams)] + [f"brief{s}" for s in range(self.plan.streams)]
-        _check(all(possible.frequencies(found[name]) for name in counts if name in found), f"d{d}.freq")
+        _check(all(checks.frequencies(found[name]) for name in counts if name in found), f"d{d}.freq")
         for s in range(self.plan.streams) if self.plan.credits_by_key else ():
             keys = np.arange(len(found[f"freq{s}"]))
-            residents = compact.read_keys(words, d, keys, at.PER_STREAM * s + at.COUNT)
-            fine = possible.gained(found[f"freq{s}"], found[f"filed{s}"], residents, int(words[at.SEQ]))
+            residents = live_columns.read_keys(words, d, keys, at.PER_STREAM * s + at.COUNT)
+            fine = checks.gained(found[f"freq{s}"], found[f"filed{s}"], residents, int(words[at.SEQ]))
             _check(fine, f"d{d}.filed{s}")
             slots = np.arange(self.first[s], self.first[s + 1])
-            mine = compact.read_slots(words, slots, np.array([at.LINK0 + at.KEY]))[0]
+            mine = live_columns.read_slots(words, slots, np.array([at.LINK0 + at.KEY]))[0]
             base, gained = self._column(s, "score", np.float64), found[f"freq{s}"][mine]
-            _check(possible.credits_of(base, gained, self.most_credit), f"{s}.score")
+            _check(checks.credits_of(base, gained, self.most_credit), f"{s}.score")
 
     def _index(self, words: np.ndarray, ix: int, stream: int, column: int) -> None:
         numbers = self._column(stream, f"number{column}")
         numbers = ordered_codes(numbers, "float" if self.plan.numbers[stream, column] else "int")
         order = np.lexsort((self._column(stream, "seq"), numbers))
-        compact.load_index(words, ix, numbers[order], self.first[stream] + order)
+        live_columns.load_index(words, ix, numbers[order], self.first[stream] + order)
 
     def _order(self, words: np.ndarray) -> None:
         plan = self.plan
@@ -282,7 +283,7 @@ class _Building:
                     np.arange(self.first[s], self.first[s + 1]) for s in range(plan.streams) if self._pool(s) == pool
                 ]
                 _check(np.array_equal(np.sort(dense), np.concatenate(mine)), f"p{pool}.dense")
-                compact.write_dense(words, pool, dense)
+                live_columns.write_dense(words, pool, dense)
         if plan.ranked:
             self._leaves(words)
 
@@ -292,10 +293,10 @@ class _Building:
     def _leaves(self, words: np.ndarray) -> None:
         size, lines = self.first[-1] if self.plan.by_row else None, lines_of(self.plan) if words[at.RANKING] else ()
         kept = {name: self._get(name, size, np.float64) for name in lines}
-        _check(all(possible.leaves(column) for column in kept.values()), "leaf")
+        _check(all(checks.leaves(column) for column in kept.values()), "leaf")
         ends, turn = kept.get("leaf.ends", _NOTHING), kept.get("leaf.turn", _NOTHING)
         _check(len({len(column) for column in kept.values()}) <= 1, "leaf")
-        count = compact.finish(self.plan.hooks, words, ends, turn)
+        count = live_columns.finish(self.plan.hooks, words, ends, turn)
         _check(all(len(column) == count for column in kept.values()), "leaf")
 
 

@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from windrow.kernels import layout as at
-from windrow.kernels import upkeep
+from windrow.kernels import maintenance
 from windrow.kernels.statistics.counts import MIX_STEP
 from windrow.state import block
-from windrow.state.choices import CHOICES, LARGE, SMALL, TRIED, USUAL_PART, Choice
-from windrow.state.samples import Sample, drawn, outgrown
+from windrow.state.auto.choices import CHOICES, LARGE, SMALL, TRIED, USUAL_PART, Choice
+from windrow.state.auto.samples import Sample, drawn, outgrown
 
 if TYPE_CHECKING:
     from windrow.state.shard import Shard
@@ -50,7 +50,7 @@ MOST = 2**40  # arrivals in a window
 MOST_WORTH = 1e150  # sums of values are cut here, so that differences and scores are numbers
 
 
-class Chooser:
+class Trials:
     """Decides what a shard of the rule AUTO goes by."""
 
     def __init__(self, shard: Shard) -> None:
@@ -78,7 +78,7 @@ class Chooser:
     # -- pieces of a batch -----------------------------------------------------------------------------------------
 
     def pieces(self, batch: np.ndarray) -> Iterator[np.ndarray]:
-        """The batch cut where the chooser wants to look, between ticks."""
+        """The batch cut where the trials wants to look, between ticks."""
         words, start = self.shard.plan.record_words(), 0
         ticks = batch[at.R_TICK :: words]
         while start < len(ticks):
@@ -182,7 +182,7 @@ class Chooser:
         shard.floats[at.MIX] = mean * weight * np.sqrt(MIX_STEP) if choice.mixed else 0.0
         shard.floats[at.MIX_UNTIL] = weight * MIX_STEP if choice.mixed else np.inf
         block.write_growth(shard.words)
-        upkeep.reconsider(shard.plan.hooks, shard.words)
+        maintenance.reconsider(shard.plan.hooks, shard.words)
 
     def _weigh(self, again: bool = False) -> None:
         """Let the shard and all that is tried go by their choices, as all arrivals weigh now beside recent ones.
@@ -313,7 +313,7 @@ class Chooser:
 
     # -- changes and snapshots -------------------------------------------------------------------------------------
 
-    def restart(self, old: Chooser | None = None) -> None:
+    def restart(self, old: Trials | None = None) -> None:
         """Begin a new trial soon, after windows or memory have changed; what another has found out stays."""
         if old is not None:
             self.choice, self.window, self.since, self.scores = old.choice, old.window, old.since, old.scores

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from windrow.kernels.jit import entry, inner
-from windrow.kernels.truncated import most_matches
+from windrow.kernels.offline.truncated import most_matches
 
 WEIGHT, VALUE, NODE = 0, 1, 2
 PARENT, ITEM = 0, 1

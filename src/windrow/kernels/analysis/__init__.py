@@ -1,0 +1,1 @@
+"""Kernels of measures: what streams are like, and how far results lie apart."""

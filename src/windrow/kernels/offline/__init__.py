@@ -1,0 +1,1 @@
+"""Kernels of the optimum, and of truncated joins of finite relations."""
