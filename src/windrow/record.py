@@ -70,6 +70,21 @@ class Record:
         """The record that `to_json` wrote."""
         return cls.from_dict(read_versioned(text, cls.__name__))
 
+    def with_(self, **changes: Any) -> Self:
+        """A copy in which the named fields have other values, read and checked as the constructor does.
+
+        >>> import windrow as wr
+        >>> clicks = wr.Stream("clicks", time="ts", window="10 minutes", where=[("page", "!=", "home")])
+        >>> longer = clicks.with_(window="1 hour", lateness="5 s")
+        >>> longer.name, str(longer.window), str(longer.lateness), [str(condition) for condition in longer.where]
+        ('clicks', '1 hour', '5 seconds', ["page != 'home'"])
+        >>> clicks.with_(lateniss="5 s")
+        Traceback (most recent call last):
+        windrow.errors.SpecError: Stream has no field 'lateniss'; did you mean 'lateness'? Known fields: name, time, ...
+        """
+        own = {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
+        return type(self)(**self._arguments({**own, **changes}))
+
     def _set(self, **values: object) -> None:
         """Give the fields of a frozen record their values, from its own constructor only."""
         for name, value in values.items():

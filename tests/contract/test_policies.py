@@ -65,7 +65,7 @@ def opened(case: Case, **options: Any) -> tuple[Case, Any]:
             memory = case.query.memory
             assert memory is not None and memory.bytes is not None
             assert memory.bytes < 10**6, "a megabyte holds one row of a few columns"
-            case = case.with_query(memory=wr.Memory(f"{2 * memory.bytes} B", memory.split))
+            case = case.with_query(memory=memory.with_(bytes=2 * memory.bytes))
 
 
 def assert_within(engine: Any, memory: wr.Memory) -> None:

@@ -162,7 +162,7 @@ def opened(case: Case, **options: Any) -> tuple[Case, Any]:
         except MemoryTooSmall:
             memory = case.query.memory
             assert memory is not None and memory.bytes is not None and memory.bytes < 10**7
-            case = case.with_query(memory=wr.Memory(f"{2 * memory.bytes} B", memory.split))
+            case = case.with_query(memory=memory.with_(bytes=2 * memory.bytes))
 
 
 def assert_within(engine: Any) -> None:
