@@ -16,7 +16,7 @@ _COMMON = {
 # dev: while writing; failures are remembered and tried first. ci: `make test`; nothing is remembered, so that
 # the seed alone decides. thorough: a long search, `make test PROFILE=thorough SEED=random`, and `make contract`.
 settings.register_profile("dev", max_examples=25, **_COMMON)
-settings.register_profile("ci", max_examples=30, database=None, **_COMMON)
+settings.register_profile("ci", max_examples=100, database=None, **_COMMON)
 settings.register_profile("thorough", max_examples=2_000, **_COMMON)
 settings.load_profile("dev")
 

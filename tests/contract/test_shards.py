@@ -415,7 +415,7 @@ def test_tables_give_the_same_matches(shards: int, lateness: int) -> None:
     assert wr.join(*sides, shards=shards, **options).table.equals(many.table)
 
 
-@pytest.mark.parametrize("policy", ["prob", "rand", "auto", wr.policies.Prob(statistics=wr.statistics.Oracle())])
+@pytest.mark.parametrize("policy", configurations(), ids=label)
 def test_a_share_is_of_what_each_shard_needs(policy: Any) -> None:
     sides = tables(2, 600)
     options = {"on": "k", "time": "t", "within": 90, "shards": 3}

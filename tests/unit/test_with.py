@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from hypothesis import Phase, find, given, settings
 from hypothesis import strategies as st
+from tests.running import examples
 from tests.unit import spec_strategies as some
 
 import windrow as wr
@@ -77,6 +78,7 @@ def test_a_changed_field_gives_the_record_that_is_built_anew(kind: type[Record])
     """Whatever the values: either both ways give the same record, or both refuse."""
     changed = set()
 
+    @examples(50)
     @given(some.RECORDS[kind], some.RECORDS[kind])
     def check(one: Any, other: Any) -> None:
         before = one.to_dict()
@@ -91,6 +93,7 @@ def test_a_changed_field_gives_the_record_that_is_built_anew(kind: type[Record])
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 def test_nothing_changed_is_an_equal_copy(kind: type[Record]) -> None:
+    @examples(20)
     @given(some.RECORDS[kind])
     def check(one: Any) -> None:
         assert one.with_() == one
@@ -106,6 +109,7 @@ def _given(one: Record) -> list[str]:
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+@examples(10)
 @given(data=st.data())
 def test_an_unknown_name_is_refused_and_the_nearest_field_named(kind: type[Record], data: st.DataObject) -> None:
     one = data.draw(some.RECORDS[kind])
