@@ -231,6 +231,12 @@ def configurations() -> list[Policy]:
     return [*found, policies.GreedyDual(initial=0.5, method=2)]  # in which every row has a credit of its own
 
 
+def of_kind(kind: type[Policy], honest: bool = False) -> st.SearchStrategy[Policy]:
+    """A policy of a kind with any statistic, where that is not the subject; an honest one is shown no future."""
+    found = [policy for policy in configurations() if type(policy) is kind]
+    return st.sampled_from([policy for policy in found if not (honest and "oracle" in label(policy))])
+
+
 def label(policy: Policy) -> str:
     """A policy's name in a test's id."""
     statistic = getattr(policy, "statistics", None)

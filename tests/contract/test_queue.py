@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.running import assert_part, assert_same, examples, multiset
-from tests.streams import configurations, label
+from tests.streams import KINDS, configurations, of_kind
 
 import windrow as wr
 from windrow.engine.queue import FORMS
@@ -157,13 +157,14 @@ def looks_ahead(policy: Any) -> bool:
 HONEST = [p for p in configurations() if not looks_ahead(p)]
 
 
-@pytest.mark.parametrize("policy", HONEST, ids=label)
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 @pytest.mark.parametrize("form", FORMS)
-@examples(3)
+@examples(10)
 @given(arrivals(), st.lists(st.integers(0, 60), max_size=3), st.integers(1, 12), st.integers(1, 8), st.data())
 def test_neither_batch_boundaries_nor_snapshots_matter(
-    form: Any, policy: Any, rows: list[Row], cuts: list[int], capacity: int, memory: int, data: Any
+    form: Any, kind: Any, rows: list[Row], cuts: list[int], capacity: int, memory: int, data: Any
 ) -> None:
+    policy = data.draw(of_kind(kind, honest=True))
     made = query(memory=memory, policy=policy, sample=data.draw(st.sampled_from([None, 0.4])))
     options: dict[str, Any] = {"service": 0.7, "capacity": capacity, "form": form, "refresh": 5}
     schemas = {n: t.schema for n, t in tables([]).items()}

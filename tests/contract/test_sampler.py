@@ -16,10 +16,10 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.contract.test_policies import assert_within, every_policy, opened, pressed
+from tests.contract.test_policies import assert_within, opened, pressed
 from tests.reference import exact_join, matches, output_row, taken_rows
 from tests.running import assert_accounted, assert_part, assert_same, counters, examples, multiset, run, same_bytes
-from tests.streams import POLICY_NAMES, Case, cases, configurations, tick_by_tick
+from tests.streams import KINDS, POLICY_NAMES, Case, cases, configurations, of_kind, tick_by_tick
 
 import windrow as wr
 from windrow.errors import SpecError
@@ -37,11 +37,11 @@ def sampled(draw: st.DrawFn, policy: Any) -> Case:
     return case.with_query(sample=draw(SHARES | st.just("unbiased") if bounded else SHARES))
 
 
-@every_policy
-@examples(10)
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+@examples(20)
 @given(st.data())
-def test_the_contract_of_policies_holds_behind_a_sampler(policy: Any, data: Any) -> None:
-    case, engine = opened(tick_by_tick(data.draw(sampled(policy))))
+def test_the_contract_of_policies_holds_behind_a_sampler(kind: Any, data: Any) -> None:
+    case, engine = opened(tick_by_tick(data.draw(sampled(data.draw(of_kind(kind))))))
     exact, found, cut = exact_join(case.query, case.batches), [], data.draw(st.integers(0, len(case.batches)))
     for k, batch in enumerate(case.tables):
         if k == cut:
@@ -58,11 +58,10 @@ def test_the_contract_of_policies_holds_behind_a_sampler(policy: Any, data: Any)
     assert_same(multiset(whole[1]), multiset(found))
 
 
-@every_policy
-@examples(5)
+@examples(100)
 @given(st.data())
-def test_a_sampler_that_leaves_nothing_out_is_none(policy: Any, data: Any) -> None:
-    case = data.draw(pressed(policy))
+def test_a_sampler_that_leaves_nothing_out_is_none(data: Any) -> None:
+    case = data.draw(pressed(data.draw(st.sampled_from(configurations()))))
     assert case.query.with_(sample=0) == case.query == wr.Query.from_json(case.query.to_json())
 
 
