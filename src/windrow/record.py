@@ -53,7 +53,7 @@ class Record:
         given = {key: value for key, value in data.items() if not cls.TAG or key != cls.TAG}
         if cls.TAG and data.get(cls.TAG, getattr(cls, cls.TAG)) != getattr(cls, cls.TAG):
             raise SpecError(f"{noun}: {cls.TAG} is {data[cls.TAG]!r}, expected {getattr(cls, cls.TAG)!r}")
-        known = _parameters(cls)
+        known = _parameters(cls)  # type: ignore[arg-type]
         for name in given:
             if name not in known:
                 raise SpecError(f"{noun} has no field {name!r}{alternatives(str(name), known, 'fields')}")
@@ -83,7 +83,7 @@ class Record:
         Traceback (most recent call last):
         windrow.errors.SpecError: Stream has no field 'lateniss'; did you mean 'lateness'? Known fields: name, time, ...
         """
-        own = {name: getattr(self, name) for name in _parameters(type(self))}
+        own = {name: getattr(self, name) for name in _parameters(type(self))}  # type: ignore[arg-type]
         return type(self)(**self._arguments({**own, **changes}))
 
     def _set(self, **values: object) -> None:
