@@ -79,7 +79,7 @@ def drive(streams: Path, out: Path, rows: int) -> None:
     left, right = (source.parquet(str(streams / side)) for side in ("left", "right"))
     matches = wr.join(
         left, right, on="k", time="ts", within=f"{rows // 4} seconds", lateness=f"{rows // 3} seconds",
-        memory=rows // 3, policy="prob", shards=3, archive=str(out / "archive"),
+        memory=rows // 3, shards=3, archive=str(out / "archive"),
     )  # fmt: skip
     writer = matches.writeStream.format("parquet").option("checkpointLocation", str(out / "checkpoint"))
     writer.trigger(availableNow=True).start(str(out / "rows")).awaitTermination()

@@ -16,7 +16,7 @@ _COMMON = {
 # dev: while writing; failures are remembered and tried first. ci: `make test`; nothing is remembered, so that
 # the seed alone decides. thorough: a long search, `make test PROFILE=thorough SEED=random`, and `make contract`.
 settings.register_profile("dev", max_examples=25, **_COMMON)
-settings.register_profile("ci", max_examples=30, database=None, **_COMMON)
+settings.register_profile("ci", max_examples=100, database=None, **_COMMON)
 settings.register_profile("thorough", max_examples=2_000, **_COMMON)
 settings.load_profile("dev")
 
@@ -24,8 +24,11 @@ settings.load_profile("dev")
 # A file is not divided between processes: the longest come first, so that all processes end at about the same time.
 # What shares a Spark session is one such piece; the others here take ten seconds or more with cold kernels.
 _LONGEST = (
-    "tests/spark/", "tests/unit/test_readme.py", "tests/unit/test_static.py", "tests/contract/test_policies.py",
-    "tests/contract/test_generated.py", "tests/contract/test_queue.py", "tests/oracle/",
+    "tests/spark/", "tests/unit/test_readme.py", "tests/contract/test_generated.py", "tests/contract/test_policies.py",
+    "tests/contract/test_shards.py", "tests/contract/test_budget.py", "tests/unit/test_tracker", "tests/oracle/",
+    "tests/unit/test_compile", "tests/contract/test_joins.py", "tests/contract/test_queue.py",
+    "tests/contract/test_nonsense_cli.py", "tests/contract/test_given_clock.py", "tests/contract/test_sampler.py",
+    "tests/unit/test_snapshot.py", "tests/unit/test_static.py", "tests/unit/test_optimum",
     "tests/unit/test_greedy_dual.py", "tests/unit/test_live_change.py", "tests/unit/test_analysis.py",
 )  # fmt: skip
 

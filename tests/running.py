@@ -17,9 +17,12 @@ from windrow.state.snapshot.form import table_bytes
 COUNTERS = ("arrived", "late", "ignored", "expired", "released", "shed", "resident_rows", "resident_bytes")
 
 
+FEWEST = 10  # examples, below which a search is none
+
+
 def examples(count: int) -> settings:
-    """So many examples in the profile ci (which has 100), and in proportion in the others."""
-    return settings(max_examples=max(1, count * settings.default.max_examples // 100))  # type: ignore[union-attr]
+    """So many examples in the profile ci (which has 100), and in proportion in the others, but never too few."""
+    return settings(max_examples=max(FEWEST, count * settings.default.max_examples // 100))  # type: ignore[union-attr]
 
 
 def start(case: Case, **options: Any) -> Any:
@@ -58,15 +61,16 @@ def assert_part(found: Counter[Any], exact: Counter[Any]) -> None:
 
 def assert_accounted(engine: Any) -> None:
     """Every row that arrived is somewhere, once."""
-    for name, stream in engine.metrics.streams.items():
+    metrics = engine.metrics
+    told = metrics.to_dict()
+    for name, stream in metrics.streams.items():
         parts = stream.late + stream.ignored + stream.resident_rows
         parts += stream.expired + stream.released + stream.shed
         assert stream.arrived == parts, (name, stream)
         assert all(getattr(stream, counter) >= 0 for counter in COUNTERS), (name, stream)
-    metrics = engine.metrics
     for counter in COUNTERS:
         total = sum(getattr(stream, counter) for stream in metrics.streams.values())
-        assert getattr(metrics, counter) == metrics.total(counter) == metrics.to_dict()[counter] == total
+        assert getattr(metrics, counter) == metrics.total(counter) == told[counter] == total
     if metrics.arrived:
         engines = getattr(engine, "engines", [engine])
         assert metrics.resident_bytes == sum(one._shard.charged_bytes for one in engines)

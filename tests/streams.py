@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from functools import cached_property
+from inspect import signature
 from itertools import combinations, pairwise
 from random import Random
 from typing import Any
@@ -41,7 +43,7 @@ class Case:
         rows = [{n: [(*row.values(),) for row in part] for n, part in batch.items()} for batch in self.batches]
         return f"\n{self.query.to_json()}\ntypes: {types}\n" + "\n".join(f"push: {batch}" for batch in rows)
 
-    @property
+    @cached_property
     def tables(self) -> list[dict[str, pa.Table]]:
         """The batches as Arrow tables; a stream without rows is left out of every other batch."""
         return [self._tables(batch, k) for k, batch in enumerate(self.batches)]
@@ -209,15 +211,30 @@ def statistics_of() -> list[Any]:
     return [statistic for kind in statistics.ALL for statistic in made.get(kind, [kind()])]
 
 
+DEFAULT: type[Policy] = type(policies.resolve(signature(Query).parameters["policy"].default))
+"""The policy of whoever names none."""
+
+KINDS: tuple[type[Policy], ...] = (DEFAULT, *(policy for policy in policies.ALL if policy is not DEFAULT))
+"""Every policy, the default one first; a new one is found by itself."""
+
+POLICY_NAMES = [policy.name for policy in KINDS]
+
+
 def configurations() -> list[Policy]:
-    """Every policy with every statistic that it can decide by; a new policy is found by itself."""
+    """Every policy with every statistic that it can decide by, the default one first."""
     found: list[Policy] = []
-    for policy in policies.ALL:
+    for policy in KINDS:
         if policy.needs_statistics:
             found += [policy(statistics=statistic) for statistic in statistics_of()]  # type: ignore[call-arg]
         else:
             found.append(policy())
     return [*found, policies.GreedyDual(initial=0.5, method=2)]  # in which every row has a credit of its own
+
+
+def of_kind(kind: type[Policy], honest: bool = False) -> st.SearchStrategy[Policy]:
+    """A policy of a kind with any statistic, where that is not the subject; an honest one is shown no future."""
+    found = [policy for policy in configurations() if type(policy) is kind]
+    return st.sampled_from([policy for policy in found if not (honest and "oracle" in label(policy))])
 
 
 def label(policy: Policy) -> str:

@@ -124,7 +124,7 @@ def engine_for(query: Query, tables: Mapping[str, pa.Table], recall: bool = True
     query = query.with_(patience=0)  # `feed` takes the tables in step: no stream needs to be waited for
     parts = _parts(query, tables)
     if parts is not None:
-        query = query.with_(memory=Memory(sum(part.rows or 0 for part in parts), split=_split(query)))
+        query = query.with_(memory=parts[0].with_(rows=sum(part.rows or 0 for part in parts)))
     schemas = {name: table.schema for name, table in tables.items()}
     needs_oracle = getattr(getattr(query.policy, "statistics", None), "honest", True) is False
     oracle = tables if needs_oracle and query.memory else None
@@ -138,13 +138,7 @@ def _parts(query: Query, tables: Mapping[str, pa.Table]) -> list[Memory] | None:
     if query.memory is None or query.memory.share is None:
         return None
     most = [max(1, math.ceil(query.memory.share * rows)) for rows in exact_rows(query, tables)]
-    return [Memory(max(rows, len(query.streams)), split=_split(query)) for rows in most]
-
-
-def _split(query: Query) -> Any:
-    """How memory is split between the streams."""
-    split = query.memory.split if query.memory is not None else None
-    return dict(split) if isinstance(split, tuple) else split
+    return [query.memory.with_(rows=max(rows, len(query.streams))) for rows in most]
 
 
 def run(

@@ -14,6 +14,7 @@ import operator
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
+from functools import cache
 from typing import Any, ClassVar, Self, TypeVar
 
 from windrow.errors import SpecError, alternatives
@@ -52,7 +53,7 @@ class Record:
         given = {key: value for key, value in data.items() if not cls.TAG or key != cls.TAG}
         if cls.TAG and data.get(cls.TAG, getattr(cls, cls.TAG)) != getattr(cls, cls.TAG):
             raise SpecError(f"{noun}: {cls.TAG} is {data[cls.TAG]!r}, expected {getattr(cls, cls.TAG)!r}")
-        known = inspect.signature(cls).parameters
+        known = _parameters(cls)  # type: ignore[arg-type]
         for name in given:
             if name not in known:
                 raise SpecError(f"{noun} has no field {name!r}{alternatives(str(name), known, 'fields')}")
@@ -70,10 +71,31 @@ class Record:
         """The record that `to_json` wrote."""
         return cls.from_dict(read_versioned(text, cls.__name__))
 
+    def with_(self, **changes: Any) -> Self:
+        """A copy in which the named fields have other values, read and checked as the constructor does.
+
+        >>> import windrow as wr
+        >>> clicks = wr.Stream("clicks", time="ts", window="10 minutes", where=[("page", "!=", "home")])
+        >>> longer = clicks.with_(window="1 hour", lateness="5 s")
+        >>> longer.name, str(longer.window), str(longer.lateness), [str(condition) for condition in longer.where]
+        ('clicks', '1 hour', '5 seconds', ["page != 'home'"])
+        >>> clicks.with_(lateniss="5 s")
+        Traceback (most recent call last):
+        windrow.errors.SpecError: Stream has no field 'lateniss'; did you mean 'lateness'? Known fields: name, time, ...
+        """
+        own = {name: getattr(self, name) for name in _parameters(type(self))}  # type: ignore[arg-type]
+        return type(self)(**self._arguments({**own, **changes}))
+
     def _set(self, **values: object) -> None:
         """Give the fields of a frozen record their values, from its own constructor only."""
         for name, value in values.items():
             object.__setattr__(self, name, value)
+
+
+@cache  # every snapshot that is restored reads a query, and looking at a signature takes longer than that
+def _parameters(kind: type[Record]) -> Mapping[str, inspect.Parameter]:
+    """What the constructor of a record takes."""
+    return inspect.signature(kind).parameters
 
 
 R = TypeVar("R", bound=Record)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from tests.streams import configurations, label
+from tests.streams import POLICY_NAMES, configurations, label
 
 import windrow as wr
 from windrow.engine.bind import TRIAL_SHARE
@@ -98,9 +98,6 @@ def test_what_is_allocated_stays_inside_the_budget(on: str, policy: str, shape: 
         pushed(engine, whole, budget, (ROWS // 4, 20, 20, 20))
 
 
-BY_NAME = {policy.name: policy for policy in wr.policies.ALL}
-
-
 def joined(policy: str, budget: int, tables: dict[str, pa.Table]) -> wr.Engine:
     """An engine that holds all columns of both streams for longer than they last."""
     streams = [Stream(name, "t", Window.time(10**9)) for name in tables]
@@ -110,7 +107,7 @@ def joined(policy: str, budget: int, tables: dict[str, pa.Table]) -> wr.Engine:
 
 @pytest.mark.parametrize("sizes", [(100,), (10**6,)], ids=["small pushes", "one push"])
 @pytest.mark.parametrize("budget", [1 << 18, 1 << 20])
-@pytest.mark.parametrize("policy", BY_NAME)
+@pytest.mark.parametrize("policy", POLICY_NAMES)
 def test_budgets_of_every_size(policy: str, budget: int, sizes: tuple[int, ...]) -> None:
     tables = {name: rows(ord(name), budget // 100, budget // 400) for name in "ab"}
     pushed(joined(policy, budget, tables), tables, budget, sizes)
@@ -161,14 +158,14 @@ def test_trials_of_few_keys_end_when_many_come() -> None:
     assert tried[0] > 1 and tried[1] <= 15  # pushes: the next look is a quarter of all arrivals later
 
 
-@pytest.mark.parametrize("policy", BY_NAME)
+@pytest.mark.parametrize("policy", POLICY_NAMES)
 def test_one_instant_with_many_rows(policy: str) -> None:
     budget = 300_000
     tables = {name: rows(ord(name), 6_000, 500, together=6_000) for name in "ab"}
     pushed(joined(policy, budget, tables), tables, budget, (10**6,))
 
 
-@pytest.mark.parametrize("policy", BY_NAME)
+@pytest.mark.parametrize("policy", POLICY_NAMES)
 def test_rows_that_grow_and_shrink(policy: str) -> None:
     """Many small rows leave a large block behind, beside which large rows have no room; and the other way round."""
     budget, n = 1_000_000, 4_000
@@ -179,7 +176,7 @@ def test_rows_that_grow_and_shrink(policy: str) -> None:
     pushed(joined(policy, budget, tables), tables, budget, (100,))
 
 
-@pytest.mark.parametrize("policy", BY_NAME)
+@pytest.mark.parametrize("policy", POLICY_NAMES)
 def test_memory_that_is_taken_away(policy: str) -> None:
     tables = {name: rows(ord(name), 20_000, 5_000) for name in "ab"}
     engine = joined(policy, 4_000_000, tables)

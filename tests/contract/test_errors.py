@@ -16,6 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.streams import POLICY_NAMES
 
 import windrow as wr
 from windrow import errors
@@ -243,7 +244,7 @@ def test_a_push_that_does_not_fit_raises_no_watermark() -> None:
     assert engine.snapshot() == before
 
 
-@pytest.mark.parametrize("policy", ["prob", "life", "rand", "fifo"])
+@pytest.mark.parametrize("policy", POLICY_NAMES)
 def test_a_row_that_a_policy_would_turn_away_is_no_exception(policy: str) -> None:
     """Residents of keys that have partners, and then a key that nobody knows."""
     engine = wr.Engine(query(memory=2, on_full="fail", policy=policy))

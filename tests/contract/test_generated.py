@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from inspect import signature
 from typing import Any
 
 import pyarrow as pa
@@ -21,6 +20,7 @@ from hypothesis import given, seed
 from tests.contract.test_policies import assert_within
 from tests.histories import SAMPLES, WHOLE, History, Push, Resize, histories
 from tests.running import assert_accounted, assert_part, assert_same, examples, multiset, same_bytes
+from tests.streams import DEFAULT
 
 import windrow as wr
 from windrow import policies
@@ -169,7 +169,6 @@ class Twins:
         })  # fmt: skip
 
 
-DEFAULT = type(policies.resolve(signature(wr.Query.__init__).parameters["policy"].default))
 OTHERS = [policy for policy in (*policies.ALL, policies.Given) if policy is not DEFAULT]
 TRIALS = {"forks": {"tried": WHOLE}, "samples": {"tried": SAMPLES}, "begun late": {"filling": True}}
 

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.reference import exact_join, exact_resident_need
 from tests.running import assert_accounted, assert_part, assert_same, examples, multiset, run, start
-from tests.streams import Case, cases, configurations, label, tick_by_tick
+from tests.streams import KINDS, Case, cases, of_kind, tick_by_tick
 
 import windrow as wr
 
@@ -71,11 +71,12 @@ def test_rows_are_late_when_it_is_told_and_all_others_meet(
     assert_accounted(engine)
 
 
-@pytest.mark.parametrize("policy", configurations(), ids=label)
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 @examples(40)
 @given(st.data(), st.integers(2, 12))
-def test_above_the_budget_more_rows_may_be_late_and_are_told(policy: Any, data: Any, memory: int) -> None:
+def test_above_the_budget_more_rows_may_be_late_and_are_told(kind: Any, data: Any, memory: int) -> None:
     """Whoever is not late and not shed meets all others of the kind, and recall is over all who are not late."""
+    policy = data.draw(of_kind(kind))
     case, marks = data.draw(hostile(("time",) if policy.name.startswith("life") else TIMED))
     case = case.with_query(memory=max(memory, len(case.query.names)), policy=policy)
     engine, found = start(case, own_clock=False, departures=True), []

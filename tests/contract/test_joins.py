@@ -24,12 +24,12 @@ from tests.running import (
     same_bytes,
     start,
 )
-from tests.streams import ANY_WINDOW, Case, cases, configurations, label, tick_by_tick
+from tests.streams import ANY_WINDOW, KINDS, Case, cases, configurations, of_kind, tick_by_tick
 
 import windrow as wr
 from windrow.spec import split_reference
 
-every_policy = pytest.mark.parametrize("policy", configurations(), ids=label)
+every_policy = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 Found = dict[str, Counter[Any]]
 
 
@@ -80,10 +80,10 @@ def test_each_join_gives_what_it_gives_alone(case: Case, memory: int | None) -> 
 
 
 @every_policy
-@examples(12)
+@examples(25)
 @given(st.data())
-def test_one_budget_holds_for_all_joins(policy: Any, data: Any) -> None:
-    case, engine = opened(tick_by_tick(data.draw(pressed(policy))))
+def test_one_budget_holds_for_all_joins(kind: Any, data: Any) -> None:
+    case, engine = opened(tick_by_tick(data.draw(pressed(data.draw(of_kind(kind))))))
     pushed = []
     for batch in case.tables:
         pushed.append(engine.push(batch))
@@ -103,10 +103,10 @@ def test_one_budget_holds_for_all_joins(policy: Any, data: Any) -> None:
 
 
 @every_policy
-@examples(10)
+@examples(20)
 @given(st.data())
-def test_restored_or_run_again_the_answer_is_the_same(policy: Any, data: Any) -> None:
-    case, engine = opened(data.draw(pressed(policy)))
+def test_restored_or_run_again_the_answer_is_the_same(kind: Any, data: Any) -> None:
+    case, engine = opened(data.draw(pressed(data.draw(of_kind(kind)))))
     stop = data.draw(st.integers(0, max(0, len(case.tables) - 1)))
     again, other = start(case), engine
     for k, batch in enumerate(case.tables):

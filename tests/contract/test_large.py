@@ -6,20 +6,16 @@ An engine that is restored has every leaf up to date, so that it tells what one 
 import numpy as np
 import pyarrow as pa
 import pytest
+from tests.streams import configurations, label
 
 import windrow as wr
 from windrow.kernels import layout as at
-from windrow.policies import GreedyDual, Life, Prob
+from windrow.policies import GreedyDual, Prob
 from windrow.statistics import Decayed
 
 PUSHES, ROWS, KEYS = 8, 1_500, 6_000
-POLICIES = {
-    "prob": Prob(),
-    "decayed": Prob(Decayed(half_life=700)),
-    "life": Life(),
-    "gdj": GreedyDual(0.0),
-    "gdj half": GreedyDual(0.5),
-}
+POLICIES = {label(policy): policy for policy in configurations()}
+POLICIES |= {"prob slowly": Prob(Decayed(half_life=700)), "gdj 0": GreedyDual(0.0), "gdj half": GreedyDual(0.5)}
 
 
 def batch(rng: np.random.Generator, push: int) -> dict[str, pa.Table]:
@@ -37,10 +33,13 @@ def batch(rng: np.random.Generator, push: int) -> dict[str, pa.Table]:
 def test_leaves_that_wait_shed_what_others_would(policy: wr.policies.Policy, memory: wr.Memory) -> None:
     streams = [wr.Stream(name, "t", 4 * ROWS, lateness=ROWS) for name in ("a", "b")]
     query = wr.Query(streams=streams, on="k", memory=memory, policy=policy)
-    engine, other = wr.Engine(query), wr.Engine(query)
     rng = np.random.default_rng(5)
-    for push in range(PUSHES):
-        rows = batch(rng, push)
+    batches = [batch(rng, push) for push in range(PUSHES)]
+    oracle = None
+    if "oracle" in label(policy):
+        oracle = {name: pa.concat_tables([rows[name] for rows in batches]) for name in ("a", "b")}
+    engine, other = (wr.Engine(query, oracle=oracle) for _ in range(2))
+    for push, rows in enumerate(batches):
         assert engine.push(rows).equals(other.push(rows)), push
         assert engine.metrics.shed == other.metrics.shed
         other = wr.Engine.restore(other.snapshot())

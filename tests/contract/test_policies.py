@@ -24,12 +24,13 @@ from tests.running import (
     same_bytes,
     start,
 )
-from tests.streams import ANY_WINDOW, Case, cases, configurations, label, tick_by_tick
+from tests.streams import ANY_WINDOW, KINDS, Case, cases, configurations, label, of_kind, tick_by_tick
 
 import windrow as wr
 from windrow.state import shard
 
 every_policy = pytest.mark.parametrize("policy", configurations(), ids=label)
+every_kind = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)  # where statistics are not the subject
 
 
 @st.composite
@@ -65,7 +66,7 @@ def opened(case: Case, **options: Any) -> tuple[Case, Any]:
             memory = case.query.memory
             assert memory is not None and memory.bytes is not None
             assert memory.bytes < 10**6, "a megabyte holds one row of a few columns"
-            case = case.with_query(memory=wr.Memory(f"{2 * memory.bytes} B", memory.split))
+            case = case.with_query(memory=memory.with_(bytes=2 * memory.bytes))
 
 
 def assert_within(engine: Any, memory: wr.Memory) -> None:
@@ -148,22 +149,22 @@ def test_a_restored_engine_goes_on_as_if_nothing_had_happened(policy: Any, data:
         assert other.snapshot() == engine.snapshot()
 
 
-@every_policy
-@examples(10)
+@every_kind
+@examples(20)
 @given(st.data())
-def test_the_same_seed_gives_the_same_bytes(policy: Any, data: Any) -> None:
-    case, engine = opened(data.draw(pressed(policy)))
+def test_the_same_seed_gives_the_same_bytes(kind: Any, data: Any) -> None:
+    case, engine = opened(data.draw(pressed(data.draw(of_kind(kind)))))
     again = start(case)
     for batch in case.tables:
         assert same_bytes(engine.push(batch), again.push(batch))
     assert engine.snapshot() == again.snapshot()
 
 
-@every_policy
-@examples(10)
+@every_kind
+@examples(20)
 @given(st.data())
-def test_counting_alone_sheds_the_same_rows(policy: Any, data: Any) -> None:
-    case = data.draw(pressed(policy))
+def test_counting_alone_sheds_the_same_rows(kind: Any, data: Any) -> None:
+    case = data.draw(pressed(data.draw(of_kind(kind))))
     if case.query.memory.rows is None:  # in bytes a counting engine holds more: its rows have no payload
         return
     engine, _ = run(case)
@@ -172,11 +173,11 @@ def test_counting_alone_sheds_the_same_rows(policy: Any, data: Any) -> None:
     assert [{k: v for k, v in c.items() if k != "resident_bytes"} for c in counters(counting).values()] == without
 
 
-@every_policy
-@examples(15)
+@every_kind
+@examples(25)
 @given(st.data())
-def test_memory_can_grow_and_shrink_while_the_engine_runs(policy: Any, data: Any) -> None:
-    case, engine = opened(tick_by_tick(data.draw(pressed(policy))))
+def test_memory_can_grow_and_shrink_while_the_engine_runs(kind: Any, data: Any) -> None:
+    case, engine = opened(tick_by_tick(data.draw(pressed(data.draw(of_kind(kind))))))
     exact, found = exact_join(case.query, case.batches), []
     split = case.query.memory.split
     for batch in case.tables:
@@ -196,11 +197,11 @@ def test_memory_can_grow_and_shrink_while_the_engine_runs(policy: Any, data: Any
     assert_part(multiset(found), exact)
 
 
-@every_policy
-@examples(10)
+@every_kind
+@examples(20)
 @given(st.data())
-def test_a_smaller_budget_in_bytes_sheds_at_once(policy: Any, data: Any) -> None:
-    case = tick_by_tick(data.draw(pressed(policy))).with_query(memory="2 MB")
+def test_a_smaller_budget_in_bytes_sheds_at_once(kind: Any, data: Any) -> None:
+    case = tick_by_tick(data.draw(pressed(data.draw(of_kind(kind))))).with_query(memory="2 MB")
     engine = start(case)
     half = len(case.tables) // 2
     found = [engine.push(batch) for batch in case.tables[:half]]

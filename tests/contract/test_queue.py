@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.running import assert_part, assert_same, examples, multiset
-from tests.streams import configurations, label
+from tests.streams import KINDS, configurations, of_kind
 
 import windrow as wr
 from windrow.engine.queue import FORMS
@@ -154,13 +154,17 @@ def looks_ahead(policy: Any) -> bool:
     return isinstance(getattr(policy, "statistics", None), wr.statistics.Oracle)
 
 
-@pytest.mark.parametrize("policy", [p for p in configurations() if not looks_ahead(p)], ids=label)
+HONEST = [p for p in configurations() if not looks_ahead(p)]
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 @pytest.mark.parametrize("form", FORMS)
-@examples(3)
+@examples(10)
 @given(arrivals(), st.lists(st.integers(0, 60), max_size=3), st.integers(1, 12), st.integers(1, 8), st.data())
 def test_neither_batch_boundaries_nor_snapshots_matter(
-    form: Any, policy: Any, rows: list[Row], cuts: list[int], capacity: int, memory: int, data: Any
+    form: Any, kind: Any, rows: list[Row], cuts: list[int], capacity: int, memory: int, data: Any
 ) -> None:
+    policy = data.draw(of_kind(kind, honest=True))
     made = query(memory=memory, policy=policy, sample=data.draw(st.sampled_from([None, 0.4])))
     options: dict[str, Any] = {"service": 0.7, "capacity": capacity, "form": form, "refresh": 5}
     schemas = {n: t.schema for n, t in tables([]).items()}
@@ -179,12 +183,15 @@ def test_neither_batch_boundaries_nor_snapshots_matter(
     assert_part(output, multiset(exact))
 
 
+BLIND = [p for p in HONEST if p.name in ("fifo", "rand")]
+
+
 @pytest.mark.parametrize("form", FORMS)
-@examples(15)
-@given(arrivals(), st.integers(1, 8))
-def test_ample_service_is_the_plain_engine(form: Any, rows: list[Row], memory: int) -> None:
+@examples(30)
+@given(arrivals(), st.integers(1, 8), st.data())
+def test_ample_service_is_the_plain_engine(form: Any, rows: list[Row], memory: int, data: Any) -> None:
     """Integrated memory knows of rows that wait, so it may choose otherwise; where nothing is learned it cannot."""
-    made = query(memory=memory, policy="fifo" if form == "integrated" else "prob")
+    made = query(memory=memory, policy=data.draw(st.sampled_from(BLIND if form == "integrated" else HONEST)))
     queue = wr.Queue(wr.Engine(made, recall=False), service=INF, capacity=100, form=form, refresh=3)
     found = pushed(queue, [rows])
     plain = wr.Engine(made, recall=False)
@@ -279,13 +286,14 @@ def test_what_a_queue_cannot_stand_before_is_refused() -> None:
     assert fresh.service == INF and fresh.flush() is None and fresh.waiting == 0
 
 
-@examples(25)
+@examples(50)
 @given(st.data())
 def test_three_streams_over_two_keys_go_through_every_form(data: Any) -> None:
     random = np.random.default_rng(data.draw(st.integers(0, 10**6)))
     streams = [wr.Stream(name, "t", 6) for name in "abc"]
     on = [wr.Equal("a.k", "b.k"), wr.Equal("b.j", "c.j")]
-    made = wr.Query(streams=streams, on=on, memory=data.draw(st.integers(1, 9)), policy="prob")
+    policy = data.draw(st.sampled_from(HONEST))
+    made = wr.Query(streams=streams, on=on, memory=data.draw(st.integers(1, 9)), policy=policy)
     rows = {n: pa.table({"t": np.arange(25), **{c: random.integers(0, 3, 25) for c in "kj"}}) for n in "abc"}
     form = data.draw(st.sampled_from(list(FORMS)))
     queue = wr.Queue(wr.Engine(made), service=1.5, capacity=6, form=form, refresh=4)  # type: ignore[arg-type]

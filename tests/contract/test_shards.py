@@ -20,7 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.reference import exact_join
 from tests.running import COUNTERS, assert_accounted, assert_part, assert_same, examples, multiset, same_bytes, start
-from tests.streams import TIME_KINDS, Case, cases, configurations, label, tick_by_tick
+from tests.streams import KINDS, TIME_KINDS, Case, cases, configurations, label, of_kind, tick_by_tick
 
 import windrow as wr
 from windrow.engine import Metrics, ShardedEngine, sharded
@@ -33,7 +33,8 @@ from windrow.state.snapshot import form as snapshots
 TIMED = ("time", "landmark", "unbounded")
 SHARDS = st.sampled_from([2, 3, 5, 8])
 
-every_policy = pytest.mark.parametrize("policy", configurations(), ids=label)
+# Each shard is an engine, whose statistics are others' subject: they are drawn
+every_policy = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -140,8 +141,15 @@ def test_patience_and_lateness_of_streams_that_no_shard_has_all_of(lags: list[in
 
 
 @st.composite
-def pressed(draw: st.DrawFn, policy: Any, timely: bool = False, times: Sequence[str] = tuple(TIME_KINDS)) -> Case:
+def pressed(
+    draw: st.DrawFn,
+    kind: Any,
+    timely: bool = False,
+    times: Sequence[str] = tuple(TIME_KINDS),
+    honest: bool = False,
+) -> Case:
     """A case in shards whose memory is, mostly, too small for it."""
+    policy = draw(of_kind(kind, honest))
     kinds = ("time",) if policy.name.startswith("life") else TIMED
     timely = timely or draw(st.booleans())
     case = draw(cases(streams=(2, 2, 3), timely=timely, kinds=kinds, order=("time",), time_kinds=times))
@@ -162,7 +170,7 @@ def opened(case: Case, **options: Any) -> tuple[Case, Any]:
         except MemoryTooSmall:
             memory = case.query.memory
             assert memory is not None and memory.bytes is not None and memory.bytes < 10**7
-            case = case.with_query(memory=wr.Memory(f"{2 * memory.bytes} B", memory.split))
+            case = case.with_query(memory=memory.with_(bytes=2 * memory.bytes))
 
 
 def assert_within(engine: Any) -> None:
@@ -177,10 +185,10 @@ def assert_within(engine: Any) -> None:
 
 
 @every_policy
-@examples(12)
+@examples(20)
 @given(st.data())
-def test_the_budget_holds_and_rows_are_accounted_for(policy: Any, data: Any) -> None:
-    case, engine = opened(data.draw(pressed(policy)), departures=True)
+def test_the_budget_holds_and_rows_are_accounted_for(kind: Any, data: Any) -> None:
+    case, engine = opened(data.draw(pressed(kind)), departures=True)
     found, lost = [], Counter[str]()
     for batch in case.tables:
         found.append(engine.push(batch))
@@ -201,10 +209,10 @@ def test_the_budget_holds_and_rows_are_accounted_for(policy: Any, data: Any) -> 
 
 
 @every_policy
-@examples(8)
+@examples(12)
 @given(st.data())
-def test_restored_in_threads_or_not_it_goes_on_to_the_byte(policy: Any, data: Any) -> None:
-    case, engine = opened(data.draw(pressed(policy)))
+def test_restored_in_threads_or_not_it_goes_on_to_the_byte(kind: Any, data: Any) -> None:
+    case, engine = opened(data.draw(pressed(kind)))
     other, unhurried = start(case), start(case)
     for batch in case.tables:
         other = wr.Engine.restore(other.snapshot(), case.query)
@@ -217,13 +225,13 @@ def test_restored_in_threads_or_not_it_goes_on_to_the_byte(policy: Any, data: An
     assert other.metrics.to_dict() == engine.metrics.to_dict()
 
 
-# An oracle is shown the rows of its shard, which are not known here
-@pytest.mark.parametrize("policy", [p for p in configurations() if "oracle" not in label(p)], ids=label)
-@examples(8)
+@every_policy
+@examples(12)
 @given(st.data())
-def test_a_shard_is_an_engine_over_its_rows(policy: Any, data: Any) -> None:
+def test_a_shard_is_an_engine_over_its_rows(kind: Any, data: Any) -> None:
     """In order of time, where one watermark for all is no other than a shard's own: what Spark runs in each shard."""
-    case = tick_by_tick(data.draw(pressed(policy, timely=True, times=("int", "timestamp"))))
+    # an oracle is shown the rows of its shard, which are not known here
+    case = tick_by_tick(data.draw(pressed(kind, timely=True, times=("int", "timestamp"), honest=True)))
     case, many = opened(case.with_query(patience=0))
     queries = [shard_query(case.query, k, case.query.shards) for k in range(len(many.engines))]
     alone = [wr.Engine(query, case.schemas) for query in queries]
@@ -239,10 +247,10 @@ def test_a_shard_is_an_engine_over_its_rows(policy: Any, data: Any) -> None:
 
 
 @every_policy
-@examples(8)
+@examples(12)
 @given(st.data())
-def test_memory_can_change_while_it_runs(policy: Any, data: Any) -> None:
-    case, engine = opened(data.draw(pressed(policy)))
+def test_memory_can_change_while_it_runs(kind: Any, data: Any) -> None:
+    case, engine = opened(data.draw(pressed(kind)))
     shards, split = case.query.shards, case.query.memory.split
     for batch in case.tables:
         engine.push(batch)
@@ -415,7 +423,7 @@ def test_tables_give_the_same_matches(shards: int, lateness: int) -> None:
     assert wr.join(*sides, shards=shards, **options).table.equals(many.table)
 
 
-@pytest.mark.parametrize("policy", ["prob", "rand", "auto", wr.policies.Prob(statistics=wr.statistics.Oracle())])
+@pytest.mark.parametrize("policy", configurations(), ids=label)
 def test_a_share_is_of_what_each_shard_needs(policy: Any) -> None:
     sides = tables(2, 600)
     options = {"on": "k", "time": "t", "within": 90, "shards": 3}

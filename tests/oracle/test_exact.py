@@ -8,6 +8,7 @@ that expire too soon.
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import duckdb
@@ -58,7 +59,7 @@ def test_the_exact_join_does_not_depend_on_batch_boundaries(case: Case, random: 
 
 def _in_time(stream: wr.Stream) -> wr.Stream:
     window = wr.Window.unbounded() if stream.window.kind == "rows" else stream.window
-    return wr.Stream(stream.name, stream.time, window, stream.lateness, stream.where)
+    return stream.with_(window=window)
 
 
 def _rest(case: Case) -> tuple[Any, Any]:
@@ -83,7 +84,7 @@ def test_rows_without_a_time_are_ignored_and_change_nothing_else(case: Case, ran
         for batch in case.batches
     ]
     plain, found = run(case)
-    mixed, others = run(Case(case.query, case.schemas, batches))
+    mixed, others = run(replace(case, batches=batches))
     for one, other in zip(found, others, strict=True):
         assert_same(multiset(other), multiset(one), case.query)
     assert_accounted(mixed)

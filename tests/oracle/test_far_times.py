@@ -8,6 +8,7 @@ stay; bands over numbers that lie further apart than int64 can say.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import pairwise
 from random import Random
@@ -140,10 +141,10 @@ def test_far_apart_a_queue_with_room_for_all_loses_nothing(case: Case, service: 
     """Time that passes in the queue is a distance, too."""
     timed = [wr.Window.unbounded() if s.window.kind == "rows" else s.window for s in case.query.streams]
     streams = zip(case.query.streams, timed, strict=True)
-    query = case.query.with_(streams=[wr.Stream(s.name, s.time, window, s.lateness) for s, window in streams])
+    query = case.query.with_(streams=[s.with_(window=window) for s, window in streams])
     unit = "1 ns" if case.schemas["a"].field("t").type == TYPES["ns"] else 1
     queue = wr.Queue(wr.Engine(query, case.schemas), service=service, capacity=99, form="modular", per=unit)
-    found = [queue.push(batch) for batch in Case(query, case.schemas, case.batches).tables]
+    found = [queue.push(batch) for batch in replace(case, query=query).tables]
     assert_same(multiset([*found, queue.flush()]), exact_join(query, case.batches), query)
 
 

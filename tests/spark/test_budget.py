@@ -21,7 +21,7 @@ from windrow.spark.scrape import HELD
 
 SELECT = {name: name.replace("_", ".") for name in ("left_id", "right_id", "left_ts", "right_ts", "left_tags")}
 # memory of all shards, policy, shards, files of each stream per micro-batch
-BUDGETS = [("48 kB", "prob", 3, 1), (60, "life", 2, 2)]
+BUDGETS = [("48 kB", "auto", 3, 1), (60, "life", 2, 2)]
 
 
 @dataclass(frozen=True)

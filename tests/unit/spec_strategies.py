@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any
 
+from hypothesis import reject
 from hypothesis import strategies as st
 
 from windrow import policies, statistics
+from windrow.errors import SpecError
+from windrow.policies import greedy_dual
+from windrow.record import Record
 from windrow.spec import (
     Band,
     Compare,
@@ -23,6 +28,8 @@ from windrow.spec import (
     Value,
     Window,
 )
+from windrow.spec.joins import NamedJoin
+from windrow.spec.predicates import PREDICATES
 
 names = st.text("abcxyz_09é", min_size=1, max_size=6).filter(str.isidentifier)
 columns = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8).filter(lambda t: bool(t.strip()))
@@ -55,18 +62,36 @@ filters = st.one_of(
 )
 
 half_lives = st.integers(1, 10**9)
-any_statistics = st.one_of(
-    st.just(statistics.Oracle()),
-    st.just(statistics.Running()),
-    st.builds(statistics.Decayed, half_lives),
-    st.builds(statistics.Sketch, st.integers(1, 2**20), st.integers(1, 16), st.none() | half_lives),
-)
+each_statistic: dict[type[statistics.Statistic], st.SearchStrategy[Any]] = {
+    statistics.Oracle: st.just(statistics.Oracle()),
+    statistics.Running: st.just(statistics.Running()),
+    statistics.Decayed: st.builds(statistics.Decayed, half_lives),
+    statistics.Sketch: st.builds(statistics.Sketch, st.integers(1, 2**20), st.integers(1, 16), st.none() | half_lives),
+}
+any_statistics = st.one_of(*each_statistic.values())
+
+
+parameters = {
+    "statistics": any_statistics,
+    "initial": st.floats(0, 1) | st.sampled_from(greedy_dual.INITIALS),
+    "method": st.sampled_from(greedy_dual.METHODS),
+    "curve": st.none() | st.lists(finite, min_size=1, max_size=4),
+    "column": columns,
+}
+"""Values for every parameter that a policy has, by the parameter's name."""
 
 
 @st.composite
-def any_policies(draw: st.DrawFn) -> policies.Policy:
-    policy = draw(st.sampled_from(policies.ALL))
-    return policy(statistics=draw(any_statistics)) if policy.needs_statistics else policy()  # type: ignore[call-arg]
+def configured(draw: st.DrawFn, kind: type[policies.Policy]) -> policies.Policy:
+    """A policy of this kind, with any values that it takes."""
+    values = draw(st.fixed_dictionaries({field.name: parameters[field.name] for field in fields(kind)}))
+    try:
+        return kind(**values)
+    except SpecError:  # an initial credit that does not go with the method
+        reject()
+
+
+any_policies = st.sampled_from(policies.ALL).flatmap(configured)
 
 
 def references(stream: str) -> st.SearchStrategy[str]:
@@ -74,8 +99,8 @@ def references(stream: str) -> st.SearchStrategy[str]:
 
 
 @st.composite
-def predicates(draw: st.DrawFn, left: str = "a", right: str = "b") -> Any:
-    kind = draw(st.sampled_from([Equal, Compare, Band, Distance]))
+def predicates(draw: st.DrawFn, left: str = "a", right: str = "b", kinds: Any = PREDICATES) -> Any:
+    kind = draw(st.sampled_from(kinds))
     if kind is Distance:
         size = draw(st.integers(1, 3))
         sides = [draw(st.lists(references(s), min_size=size, max_size=size)) for s in (left, right)]
@@ -109,25 +134,43 @@ def streams(draw: st.DrawFn, name: str, unit: str) -> Stream:
 
 
 @st.composite
-def queries(draw: st.DrawFn) -> Query:
-    labels = tuple(draw(st.lists(names, min_size=2, max_size=4, unique=True)))
+def queries(draw: st.DrawFn, labels: tuple[str, ...] = ()) -> Query:
+    labels = labels or tuple(draw(st.lists(names, min_size=2, max_size=4, unique=True)))
     unit = draw(st.sampled_from(["ns", "steps"]))
     chain = [draw(predicates(one, other)) for one, other in pairwise(labels)]
     outputs = st.lists(st.sampled_from(labels).flatmap(references), min_size=1, max_size=4)
     selected = draw(st.none() | outputs)
     orders = {name: draw(st.permutations([other for other in labels if other != name])) for name in labels}
     order = draw(st.sampled_from(["time", "arrival"]))
+    on_full = draw(st.sampled_from(["shed", "fail"]))
     return Query(
         streams=[draw(streams(name, unit)) for name in labels],
         on=chain,
         select=selected and [Output(column, f"c{i}") for i, column in enumerate(selected)],
         value=draw(st.none() | st.just(Value(dict.fromkeys(labels, "v"), "sum"))),
         memory=draw(st.none() | memories(labels)),
-        policy=draw(any_policies()),
-        on_full=draw(st.sampled_from(["shed", "fail"])),
+        policy=draw(any_policies),
+        on_full=on_full,
         order=order,
         patience=draw(st.none() | st.builds(Duration, positive, st.just(unit))),
         probe_order=draw(st.none() | st.just(orders)),
         seed=draw(st.integers(0, 2**63 - 1)),
+        sample=draw(st.none() | st.floats(0, 1, exclude_max=True)) if on_full == "shed" else None,
         shards=draw(st.none() | st.integers(1, 1 << 16 if order == "time" else 1)),
     )
+
+
+RECORDS: dict[type[Record], st.SearchStrategy[Any]] = {
+    Filter: filters,
+    Memory: memories(),
+    NamedJoin: st.builds(NamedJoin, names, st.lists(predicates(), min_size=1, max_size=2).map(tuple)),
+    Output: st.builds(Output, references("a"), st.none() | columns),
+    Query: queries(("a", "b")),
+    Stream: st.sampled_from(["ns", "steps"]).flatmap(lambda unit: names.flatmap(lambda name: streams(name, unit))),
+    Value: st.builds(Value, st.dictionaries(names, columns, min_size=1), st.sampled_from(["product", "sum"])),
+    Window: windows,
+    **{kind: predicates(kinds=[kind]) for kind in PREDICATES},
+    **each_statistic,
+    **{kind: configured(kind) for kind in (*policies.ALL, policies.Given)},
+}
+"""Records of every kind. Two queries have the same streams, so that a part of one often fits into the other."""

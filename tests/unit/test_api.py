@@ -11,6 +11,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from tests.running import assert_same, multiset
+from tests.streams import POLICY_NAMES
 
 import windrow as wr
 from windrow import feed
@@ -105,9 +106,7 @@ def test_whole_tables_are_cut_into_slices_without_a_trace(monkeypatch):
     assert cut.metrics.streams == whole.metrics.streams and cut.metrics.total("shed") > 0
 
 
-@pytest.mark.parametrize(
-    "policy", ["prob", "rand", "fifo", "life", wr.policies.Prob(statistics=wr.statistics.Oracle())]
-)
+@pytest.mark.parametrize("policy", [*POLICY_NAMES, wr.policies.Prob(statistics=wr.statistics.Oracle())])
 def test_a_share_is_of_what_the_exact_join_holds(policy):
     options = {"on": "user", "time": "ts", "within": "20 s", "select": SELECT}
     exact = wr.join(LEFT, RIGHT, **options)

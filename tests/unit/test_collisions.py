@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 from tests.reference import exact_join
 from tests.running import assert_accounted, assert_part, assert_same, multiset
+from tests.streams import POLICY_NAMES
 
 import windrow as wr
 from windrow.spec import Band, Equal, Query, Stream, Window
@@ -113,7 +114,7 @@ def test_keys_of_several_directories_are_all_compared():
     assert engine.metrics.matched == sum(exact.values()) > 0
 
 
-@pytest.mark.parametrize("policy", ["prob", "fifo"])
+@pytest.mark.parametrize("policy", POLICY_NAMES)
 def test_under_pressure_matches_are_part_of_the_join(policy):
     batches, schemas = case(Random(8), "string", "ab", 40)
     query = query_of("ab", ["k"], memory=15, policy=policy)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from tests.streams import POLICY_NAMES
 
 import windrow as wr
 from windrow.kernels import layout as at
@@ -209,7 +210,10 @@ def test_credits_are_paid_by_every_join() -> None:
     assert [scores(engine)[t] for t in range(3)] == [2.0, 1.0, 0.0]
 
 
-@pytest.mark.parametrize("policy", ["prob", "gdj"])
+WEIGHING = [name for name in POLICY_NAMES if name not in ("rand", "fifo", "age")]  # which are blind to keys
+
+
+@pytest.mark.parametrize("policy", WEIGHING)
 def test_the_join_that_gives_more_gets_more_of_one_memory(policy: str) -> None:
     random = np.random.default_rng(5)
     n = 2_000

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.streams import POLICY_NAMES
 
 import windrow as wr
 from windrow.errors import MemoryTooSmall, SpecError
@@ -176,7 +177,7 @@ def test_the_engine_follows_the_schedule_and_no_policy_beats_it(both: Any, windo
         tables[name] = tables[name].append_column("until", column)
     arguments = {"on": "k", "time": "t", "within": window, "memory": memory}
     assert wr.join(**tables, **arguments, policy=wr.policies.Given("until")).metrics.matched == found.value
-    for policy in ("rand", "fifo", "prob", "life", wr.policies.Prob("oracle")):
+    for policy in (*POLICY_NAMES, wr.policies.Prob("oracle")):
         assert wr.join(**tables, **arguments, policy=policy).metrics.matched <= found.value
 
 

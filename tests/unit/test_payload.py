@@ -11,6 +11,7 @@ from random import Random
 import numpy as np
 import pyarrow as pa
 import pytest
+from tests.streams import POLICY_NAMES
 
 import windrow as wr
 from windrow.kernels.rows import live_rows
@@ -80,8 +81,10 @@ def assert_stored(engine):
 EVERYTHING = [(f"{n}.{c}", f"{n}_{c}") for n in "ab" for c in ("id", *COLUMNS)]
 
 
-@pytest.mark.parametrize("options", [{}, {"memory": 80, "policy": "rand"}, {"memory": "24 kB", "policy": "prob"}])
-def test_matches_carry_whole_rows_while_rows_come_and_go(options, monkeypatch):
+@pytest.mark.parametrize("memory", [80, "24 kB"])
+@pytest.mark.parametrize("policy", [None, *POLICY_NAMES])
+def test_matches_carry_whole_rows_while_rows_come_and_go(policy, memory, monkeypatch):
+    options = {"policy": policy, "memory": memory} if policy else {}
     monkeypatch.setattr(payloads, "SPARE_ROWS", 16)  # so that few rows are enough to tidy
     random = Random(len(options))
     engine = wr.Engine(query_of(EVERYTHING, **options), dict.fromkeys("ab", SCHEMA))
@@ -98,7 +101,7 @@ def test_matches_carry_whole_rows_while_rows_come_and_go(options, monkeypatch):
             assert_whole(match, "b")
             matched += 1
         assert_stored(engine)
-    assert matched == engine.metrics.matched > 400
+    assert matched == engine.metrics.matched > 100  # enough to meet rows that were moved, whatever the policy keeps
     assert engine.metrics.total("shed" if options else "expired") > 100
 
 

@@ -78,7 +78,7 @@ class TestEvery:
             kind.from_json("{}")
 
 
-@given(some.any_policies())
+@given(some.any_policies)
 def test_policy_json_reads_back_as_the_same(policy: Policy) -> None:
     assert type(policy).from_json(policy.to_json()) == policy
     assert policies.resolve(policy.to_dict()) == policy

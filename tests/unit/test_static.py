@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.running import examples
 
 import windrow as wr
 from windrow.errors import KeyTypeError, SpecError, UnknownColumn
@@ -88,7 +89,7 @@ def relations(shape: str, seed: int, components: int, top: int) -> tuple[Any, An
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-@settings(max_examples=8)
+@examples(25)
 @given(st.integers(0, 2**32), st.integers(1, 60), st.integers(2, 24), st.floats(0, 1))
 def test_the_optimum_is_that_of_the_published_programme(
     shape: str, seed: int, components: int, top: int, share: float
@@ -101,7 +102,6 @@ def test_the_optimum_is_that_of_the_published_programme(
     assert found.matches == plain(m, n, keep).matches
 
 
-@settings(max_examples=10)
 @given(st.sampled_from(sorted(SHAPES)), st.integers(0, 2**32), st.floats(0, 1), st.floats(0, 1))
 def test_the_optimum_by_side_is_that_of_the_published_programme(
     shape: str, seed: int, share_a: float, share_b: float
@@ -130,7 +130,7 @@ def test_two_components_may_be_cut_when_sides_have_budgets() -> None:
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-@settings(max_examples=8)
+@examples(25)
 @given(st.integers(0, 2**32), st.floats(0, 1), st.floats(0, 1))
 def test_greedy_stays_within_its_bounds(shape: str, seed: int, share_a: float, share_b: float) -> None:
     m, n = relations(shape, seed, 9, 9)
@@ -160,7 +160,6 @@ def test_right_rows_are_chosen_by_the_partners_that_are_left() -> None:
     assert ndg(m, n, 1, 2).matches == 2
 
 
-@settings(max_examples=15)
 @given(st.lists(st.tuples(*[st.integers(0, 3)] * 3), min_size=1, max_size=3), st.floats(0, 1))
 def test_many_relations_lose_at_most_so_many_times_what_they_must(keys: list[tuple[int, ...]], share: float) -> None:
     counts = np.array(keys).T
@@ -199,7 +198,7 @@ def tables(kind: str, seed: int, rows: int = 60) -> tuple[pa.Table, pa.Table]:
 
 
 @pytest.mark.parametrize("kind", KEYS)
-@settings(max_examples=4)
+@examples(10)
 @given(st.integers(0, 2**32), st.floats(0, 1))
 def test_the_join_of_truncated_tables_has_the_size_that_was_promised(kind: str, seed: int, share: float) -> None:
     left, right = tables(kind, seed)

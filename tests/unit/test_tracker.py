@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pytest
+from tests.streams import POLICY_NAMES
 
 import windrow as wr
 from windrow.quality.tracker import Tracker
@@ -43,7 +44,7 @@ def exact_count(query, tables):
     return pushed(engine, tables, 10_000).matched
 
 
-@pytest.mark.parametrize("policy", ["prob", "rand", "fifo", "life"])
+@pytest.mark.parametrize("policy", POLICY_NAMES)
 @pytest.mark.parametrize("names", ["ab", "abc"])
 def test_recall_is_exact_while_every_row_is_stored(policy, names):
     tables = streams_of(1, 1200, 150, names)
@@ -73,7 +74,7 @@ def test_nothing_shed_is_recall_one():
         assert metrics.exact_matched == metrics.matched
 
 
-@pytest.mark.parametrize("policy", ["prob", "rand"])
+@pytest.mark.parametrize("policy", ["auto", "prob", "rand"])
 @pytest.mark.parametrize("skew", [0.0, 0.7])
 def test_the_true_recall_lies_in_the_interval_of_a_sample(policy, skew):
     """95 % is promised: of 60 runs, about 57; fewer than 51 is no chance."""
@@ -135,7 +136,7 @@ def test_recent_recall_follows_a_change_of_memory():
     assert rich.recent_recall > 0.99 > rich.recall > poor.recall
 
 
-@pytest.mark.parametrize("policy", [policy.name for policy in wr.policies.ALL])
+@pytest.mark.parametrize("policy", POLICY_NAMES)
 def test_a_small_sample_tells_recall_within_a_few_points(policy):
     """Popular keys have most of the matches: what is found of them is known, and only what was missed is estimated."""
     for seed in range(3):

@@ -6,12 +6,11 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pytest
+from tests.streams import POLICY_NAMES
 from tests.unit.test_tracker import SCHEMA, exact_count, limit, pushed, query_of, streams_of
 
 import windrow as wr
 from windrow.spec import Band, Compare, Equal, Memory, Stream, Value, Window
-
-POLICIES = [policy.name for policy in wr.policies.ALL]
 
 
 def engine_of(query, at_once=False, limit_bytes=None, **options):
@@ -37,7 +36,7 @@ def begins(engine, tables, step):
 
 
 @pytest.mark.parametrize("memory", [3_000, "3 MB", Memory(6_000, "even")], ids=str)
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("policy", POLICY_NAMES)
 def test_it_begins_when_rows_may_be_shed_and_not_before(policy, memory):
     tables = streams_of(1, 40_000, 500)
     engine = engine_of(query_of(memory=memory, window=1_000, policy=policy))
@@ -49,7 +48,7 @@ def test_it_begins_when_rows_may_be_shed_and_not_before(policy, memory):
 
 
 @pytest.mark.parametrize("joins", ["pair", "three", "band", "rows", "valued", "two directories"])
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("policy", POLICY_NAMES)
 def test_begun_late_it_counts_what_it_counts_from_the_first_row_on(policy, joins):
     names = "abc" if joins in ("three", "two directories") else "ab"
     on = {"band": Band("a.k", "b.k", 1), "two directories": [Equal("a.k", "b.k"), Equal("b.t", "c.t")]}.get(joins, "k")
@@ -135,7 +134,7 @@ def test_a_row_too_large_for_memory_is_seen_coming():
     assert (metrics.shed, metrics.matched, metrics.exact_matched) == (2, 100 - 9, 100)
 
 
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("policy", POLICY_NAMES)
 def test_memory_that_shrinks_sheds_only_after_it_has_begun(policy):
     tables = streams_of(6, 2_000, 100)
     parts = [{name: table.slice(start, 1_000) for name, table in tables.items()} for start in (0, 1_000)]
@@ -186,7 +185,7 @@ def test_a_join_that_was_to_fail_knows_that_nothing_was_lost():
 
 
 @pytest.mark.parametrize("memory", [250, "120 kB"])
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("policy", POLICY_NAMES)
 def test_snapshots_before_at_and_after_the_beginning_go_on_alike(policy, memory):
     tables = streams_of(9, 900, 200)
     query = query_of(memory=memory, policy=policy, window=400)

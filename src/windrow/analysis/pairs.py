@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -36,7 +36,7 @@ class Pair:
 
     def head(self, arrivals: int) -> Pair:
         """The rows that come first."""
-        return Pair(_head(self.left, arrivals), _head(self.right, arrivals), self.window)
+        return replace(self, left=_head(self.left, arrivals), right=_head(self.right, arrivals))
 
     def tables(self, rng: np.random.Generator | None = None) -> dict[str, pa.Table]:
         """The streams as the engine takes them; with the keys of each permuted, if there is something to do it by."""
@@ -76,7 +76,7 @@ def pair_of(streams: list[Coded], window: int) -> Pair:
     if len(streams) == 2:
         return Pair(streams[0], streams[1], window)
     (whole,) = streams
-    left, right = (Coded(whole.name, whole.ids[i::2], whole.clock[i::2], whole.keys, 0) for i in (0, 1))
+    left, right = (replace(whole, ids=whole.ids[i::2], clock=whole.clock[i::2], left_out=0) for i in (0, 1))
     return Pair(left, right, window)
 
 
@@ -94,4 +94,4 @@ def clustering(pair: Pair, seed: int) -> Clustering:
 
 def _head(stream: Coded, arrivals: int) -> Coded:
     rows = int(np.searchsorted(stream.clock, arrivals))
-    return Coded(stream.name, stream.ids[:rows], stream.clock[:rows], stream.keys, 0)
+    return replace(stream, ids=stream.ids[:rows], clock=stream.clock[:rows], left_out=0)

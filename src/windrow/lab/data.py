@@ -10,7 +10,7 @@ from __future__ import annotations
 import io
 import zipfile
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -38,7 +38,7 @@ class Streams:
 
     def head(self, rows: int) -> Streams:
         """The first rows of each."""
-        return Streams(self.left.slice(0, rows), self.right.slice(0, rows), self.source)
+        return replace(self, left=self.left.slice(0, rows), right=self.right.slice(0, rows))
 
 
 def read(data: Path, folder: str, columns: list[str], file: str | None = None) -> pa.Table:

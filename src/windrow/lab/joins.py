@@ -42,8 +42,8 @@ def told(policy: str | Policy) -> Policy:
     """A policy by its name, with the frequencies of the whole streams if it reads any; a configured one stays so."""
     if isinstance(policy, Policy):
         return policy
-    needs = resolve(policy).needs_statistics
-    return resolve({"name": policy, "statistics": {"name": "oracle"}} if needs else policy)
+    found = resolve(policy)
+    return found.with_(statistics="oracle") if found.needs_statistics else found
 
 
 @dataclass(frozen=True)

@@ -39,9 +39,9 @@ def starts(changes: Changes, binding: Binding, ticks: np.ndarray, what: str) -> 
 
 def memory_starts(changes: Changes, first: Any, binding: Binding, ticks: np.ndarray) -> list[tuple[int, Any]]:
     """The changes of memory; a number of rows is divided as the first memory is."""
-    split = first.split if isinstance(first, Memory) else None
+    divided = isinstance(first, Memory) and first.split is not None
     return [
-        (start, Memory(limit, split=split) if split is not None and type(limit) is int and limit > 0 else limit)
+        (start, first.with_(rows=limit) if divided and type(limit) is int and limit > 0 else limit)
         for start, limit in starts(changes, binding, ticks, "memory_changes")
     ]
 

@@ -36,7 +36,7 @@ from windrow.spark.pack import PACKED, Packer
 from windrow.spark.places import place_of
 from windrow.spark.shipping import ship
 from windrow.spark.unpack import Unpacker
-from windrow.spec import Query, Stream, split_reference
+from windrow.spec import Query, split_reference
 
 DEFAULT_SHARDS = 8
 PARTITIONS = "spark.sql.shuffle.partitions"
@@ -111,7 +111,7 @@ def _with_declared_lateness(query: Query, frames: Mapping[str, Any]) -> Query:
                     f"stream {stream.name!r}: lateness is {stream.lateness}, but withWatermark declares {delay} ms, "
                     "which Spark does not let anyone change: say it in one place"
                 )
-            stream = Stream(stream.name, stream.time, stream.window, f"{delay} ms", stream.where)
+            stream = stream.with_(lateness=f"{delay} ms")
         streams.append(stream)
     return query.with_(streams=streams)
 

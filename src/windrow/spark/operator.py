@@ -24,7 +24,7 @@ from windrow.spark.labels import labels
 from windrow.spark.pack import WITNESS, blob_table, blobs
 from windrow.spark.shipping import take_shipped
 from windrow.spark.worker import settle
-from windrow.spec import Query, Stream
+from windrow.spec import Query
 
 RESULT = "shard int, metrics string, matches binary"
 STATE = "identity string, pushes long, snapshot binary"
@@ -131,7 +131,7 @@ class Operator:
 
 def _in_time_order(query: Query) -> Query:
     """The query without lateness: a batch frame has no order of arrival, so its rows are sorted and none is late."""
-    return query.with_(streams=[Stream(s.name, s.time, s.window, 0, s.where) for s in query.streams])
+    return query.with_(streams=[stream.with_(lateness=0) for stream in query.streams])
 
 
 def _run() -> Run:

@@ -12,7 +12,7 @@ numbers on files are kept, and since when repair is possible, is written down fi
 import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby, takewhile
 
 import pyarrow as pa
@@ -74,7 +74,7 @@ def _merged(place: str, row: Row) -> list[File]:
 def _merge(place: str, files: Sequence[File]) -> File:
     """One file with the rows of some, in their order."""
     system, root = opened(place)
-    one = File(files[0].stream, files[0].shard, files[0].first, files[-1].last)
+    one = replace(files[0], last=files[-1].last, size=0)
     path = f"{root}/{one.name}"
     hidden = hidden_name(path)
     with writing(place):
@@ -85,7 +85,7 @@ def _merge(place: str, files: Sequence[File]) -> File:
             for group in groups:
                 writer.write_table(group)
         system.move(hidden, path)
-        return File(one.stream, one.shard, one.first, one.last, system.get_file_info(path).size)
+        return replace(one, size=system.get_file_info(path).size)
 
 
 def _groups(system: fs.FileSystem, paths: Iterable[str]) -> Iterator[pa.Table]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, Self
 
 from windrow.errors import SpecError
 from windrow.record import Record, listed, name_text
@@ -29,6 +29,11 @@ class NamedJoin(Record):
 
     name: str
     on: tuple[Predicate, ...]
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        given = cls._arguments(data)
+        return cls(given["name"], tuple(on_from_json(listed(given["on"], "NamedJoin: on"))))
 
     def streams(self, names: Iterable[str]) -> tuple[str, ...]:
         """The streams that it joins, in the order of the query's."""

@@ -9,13 +9,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
-from windrow.errors import MemoryTooSmall, SpecError
+from windrow.errors import MemoryTooSmall, SpecError, alternatives
 from windrow.record import INT64_MAX, Record, as_int, name_text, whole
 from windrow.spec.bytesize import format_bytes, parse_bytes
 
 Split = None | Literal["even"] | tuple[tuple[str, float], ...]
 SplitLike = None | bool | Literal["even"] | Mapping[str, float] | Iterable[tuple[str, float]]
 
+LIMITS = ("rows", "bytes", "share")
 _ROWS = re.compile(r"\s*(\d[\d_]{0,40})\s*(?:rows?)?\s*")
 _SHARE = re.compile(r"\s*(\d[\d_]{0,40}(?:\.\d{1,40})?|\.\d{1,40})\s*%\s*")
 
@@ -69,14 +70,35 @@ class Memory(Record):
         split = dict(self.split) if isinstance(self.split, tuple) else self.split
         return {**{name: value for name, value in limit.items() if value is not None}, "split": split}
 
+    def with_(self, **changes: Any) -> Self:
+        """A copy with another limit or split; a new limit, of whatever sort, takes the place of the old one.
+
+        The limit is `limit`, as for a new memory, or a number of `rows` or `bytes`, or a `share`.
+
+        >>> half = Memory("64 MB", split={"a": 1, "b": 3}).with_(bytes=32_000_000)
+        >>> str(half), half.split, str(half.with_(limit="20%"))
+        ('32 MB', (('a', 1.0), ('b', 3.0)), '20%')
+        """
+        for name in changes:
+            if name not in (known := ("limit", *LIMITS, "split")):
+                raise SpecError(f"Memory has no field {name!r}{alternatives(name, known, 'fields')}")
+        new = {name: value for name, value in changes.items() if name != "split"}
+        split = changes.get("split", self.split)
+        if "limit" in new and len(new) == 1:
+            return type(self)(new["limit"], split)
+        if len(new) > 1:
+            raise SpecError(f"Memory has one limit, got {', '.join(new)}: give one of them")
+        return self.from_dict({**(new or self.to_dict()), "split": split})
+
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        limits = [name for name in ("rows", "bytes", "share") if isinstance(data, Mapping) and name in data]
+        limits = [name for name in LIMITS if isinstance(data, Mapping) and name in data]
         if len(limits) != 1:
             raise SpecError(f"Memory: expected one of 'rows', 'bytes' and 'share', got {data!r}")
         name, value = limits[0], data[limits[0]]
         if unknown := set(data) - {name, "split"}:
-            raise SpecError(f"Memory has no field {min(unknown)!r}. Known fields: rows, bytes, share, split")
+            wrong = str(min(unknown, key=str))
+            raise SpecError(f"Memory has no field {wrong!r}{alternatives(wrong, (*LIMITS, 'split'), 'fields')}")
         made = cls(1, split=data.get("split"))
         check = {"rows": _row_count, "bytes": _byte_count, "share": _part}[name]
         made._set(**{"rows": None, name: check(value)})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Literal, Self
 
@@ -148,18 +148,10 @@ class Query(Record):
                 return stream
         raise SpecError(f"the query has no stream {name!r}{alternatives(str(name), self.names, 'streams')}")
 
-    def with_(self, **changes: Any) -> Query:
-        """A copy with some fields changed, checked anew."""
-        current = {field.name: getattr(self, field.name) for field in fields(self)}
-        for name in changes:
-            if name not in current:
-                raise SpecError(f"Query has no field {name!r}{alternatives(name, current, 'fields')}")
-        return Query(**{**current, **changes})
-
     def with_window(self, name: str, window: Any) -> Query:
         """A copy in which the stream called `name` has another window."""
         old = self.stream(name)
-        new = Stream(old.name, old.time, window, old.lateness, old.where)
+        new = old.with_(window=window)
         return self.with_(streams=tuple(new if stream is old else stream for stream in self.streams))
 
     def on_spark(self, frames: Mapping[str, Any], **options: Any) -> Any:

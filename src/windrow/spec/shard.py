@@ -25,4 +25,4 @@ def _part(memory: Memory, shards: int) -> Memory:
     assert limit is not None
     if limit < shards:
         raise MemoryTooSmall(f"memory of {memory} is too little for {shards} shards: give more, or fewer shards")
-    return Memory.from_dict({**memory.to_dict(), "rows" if memory.rows is not None else "bytes": limit // shards})
+    return memory.with_(**{"rows" if memory.rows is not None else "bytes": limit // shards})
