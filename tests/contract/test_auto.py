@@ -339,7 +339,7 @@ def test_only_budgets_that_allow_trials_pay_for_them() -> None:
 
 
 @pytest.mark.parametrize("memory", ["20 kB", "50 kB", "600 kB", wr.Memory("50 kB", split=True)])
-def test_a_budget_too_small_for_trials_leaves_a_whole_chooser(memory: Any) -> None:
+def test_a_budget_too_small_for_trials_leaves_whole_trials(memory: Any) -> None:
     """Where a trial is due and cannot be, snapshots restore."""
     rng = np.random.default_rng(9)
     tables = {name: stream(rng.integers(0, 2000, STEPS)) for name in "ab"}

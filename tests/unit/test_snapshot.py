@@ -56,8 +56,8 @@ def test_a_snapshot_of_one_row_is_small_even_after_many(policy, memory):
     engine.push({"left": batch(10_000_000, 1)["left"]})
     assert engine.metrics.total("resident_rows") == 1
     # Frequencies of 1,000 keys on two streams stay; AUTO counts them in two ways, and again in each fork of a trial.
-    chooser = engine.bound()[1].chooser
-    counts = 0 if policy is None else 1 if chooser is None else 2 * (1 + sum(map(len, chooser.forks)))
+    trials = engine.bound()[1].trials
+    counts = 0 if policy is None else 1 if trials is None else 2 * (1 + len(list(trials.tried())))
     assert len(engine.snapshot()) < 6_000 + 10_000 * counts
 
 
