@@ -93,7 +93,7 @@ def cases(chosen: Iterable[str] = (), streams: int | None = None) -> list[Case |
 
 
 def _in_order(names: list[str]) -> list[str]:
-    return sorted(names, key=lambda name: name != "auto")
+    return sorted(names, key=lambda name: ("auto", EXACT).index(name) if name in ("auto", EXACT) else 2)
 
 
 def _policy(name: str) -> Policy:

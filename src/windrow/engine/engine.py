@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from windrow.engine import emit
-from windrow.engine import snapshots as saved
+from windrow.engine import emit, snapshots
 from windrow.engine.bind import Binding, bind
 from windrow.engine.departures import Departures
 from windrow.engine.intake import as_table, check_batches, plain_schemas
@@ -31,7 +30,7 @@ from windrow.spec import Memory, Query, Window
 from windrow.state.coding import ticks_of
 from windrow.state.payload import SPARE_BYTES, Payload
 from windrow.state.shard import Full, Shard
-from windrow.state.snapshot import form as snapshots
+from windrow.state.snapshot import form
 from windrow.state.snapshot.reading import layout_digest
 
 NOBODY = np.zeros((0, at.GONE_SIZE), np.int64)
@@ -334,7 +333,7 @@ class Engine:
         """Copy a stream's payload together where too much of it is dead."""
         binding, shard = self.bound()
         spare = min(SPARE_BYTES, binding.plan.room_bytes // SPARE_SHARE)
-        live = saved.payload_bytes(binding, shard, stream)
+        live = snapshots.payload_bytes(binding, shard, stream)
         self._payloads[stream].tidy(shard.words, residents, live, spare)
 
     def _shrink(self, changed: bool = False) -> None:
@@ -343,11 +342,11 @@ class Engine:
         binding, shard = self.bound()
         beside = sum(payload.nbytes for payload in self._payloads)
         if (changed or shard.words.nbytes + beside > binding.plan.room_bytes) and shard.spacious(beside):
-            self._shard = saved.shrunk(shard, self._payloads if binding.keeps_payload else [])
+            self._shard = snapshots.shrunk(shard, self._payloads if binding.keeps_payload else [])
             self._shard.notes_as(shard)
         exact = None if self._tracker is None else self._tracker.shard
         if changed and self._tracker is not None and exact is not None and exact.spacious():
-            self._tracker.shard = saved.shrunk(exact, [])
+            self._tracker.shard = snapshots.shrunk(exact, [])
 
     def _changed(self, binding: Binding) -> Shard:
         """The shard under a changed binding: the same one, or its residents moved where the policy's columns differ."""
@@ -421,13 +420,13 @@ class Engine:
             raise WindrowError("snapshot: rows that were lost are waiting to be asked for: call departed() first")
         header = self._header()
         if self._binding is None:
-            return snapshots.write(header, [])
+            return form.write(header, [])
         binding, shard = self.bound()
         false = self._false.tolist()
         header |= {"arrived": self._arrived.tolist(), "false": false if self.query.named else false[0]}
         if self._tracker is not None:
             header["tracker"] = self._tracker.state()
-        return snapshots.write(header, saved.parts(binding, shard, self._payloads, self._tracker))
+        return form.write(header, snapshots.parts(binding, shard, self._payloads, self._tracker))
 
     def _header(self) -> dict[str, Any]:
         """How the engine was made."""
@@ -452,17 +451,17 @@ class Engine:
         watermark never goes back, so rows that were late stay late when the lateness grows. With recall=False recall is
         no longer estimated; it cannot be from the middle on. From now on own_clock may be another, too.
         """
-        snap = snapshots.read(data)
+        snap = form.read(data)
         header = snap.header
-        with saved.read_strictly():
-            saved.check_layout(header)
+        with snapshots.read_strictly():
+            snapshots.check_layout(header)
             old = Query.from_json(header["query"])
-        saved.check_same(old, query, header, recall)
+        snapshots.check_same(old, query, header, recall)
         engine = Engine.__new__(Engine, old)
         engine.query, engine._interrupted = old, False
         engine._departures, engine._oracle, engine._binding, engine._shard = None, {}, None, None
-        with saved.read_strictly():
-            saved.check_header(header, len(snap.parts), sharded=type(engine) is not Engine)
+        with snapshots.read_strictly():
+            snapshots.check_header(header, len(snap.parts), sharded=type(engine) is not Engine)
             engine.count_only, engine._tracks = header["count_only"], header["recall"]
             engine._keeps_departures, engine.own_clock = header["departures"], header["own_clock"]
             if header["bound"]:
@@ -492,7 +491,7 @@ class Engine:
 
     def _fill(self, header: dict[str, Any], parts: list[pa.Buffer]) -> None:
         """Take over the state of a snapshot."""
-        state = saved.opened(self.query, header, parts)
+        state = snapshots.opened(self.query, header, parts)
         self._binding, self._shard = state.binding, state.shard
         self._payloads, self._tracker = state.payloads, state.tracker
         self._arrived, self._false = state.arrived, state.false

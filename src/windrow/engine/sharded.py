@@ -35,7 +35,7 @@ from windrow.kernels import layout as at
 from windrow.spec import Memory, Query, shard_query
 from windrow.state.block import view
 from windrow.state.shard import Shard
-from windrow.state.snapshot import form as snapshots
+from windrow.state.snapshot import form
 
 FEW_ROWS = 1 << 12  # of a push: so few are taken sooner than threads are woken
 
@@ -242,9 +242,9 @@ class ShardedEngine(Engine):
         self._check({})
         header = self._header()
         if self._binding is None:
-            return snapshots.write(header, [])
+            return form.write(header, [])
         header["arrived"] = self._arrived[:, 0].tolist()
-        return snapshots.write(header, self._each(lambda engine: engine.snapshot(), self.engines))
+        return form.write(header, self._each(lambda engine: engine.snapshot(), self.engines))
 
     def _fill(self, header: dict[str, Any], parts: list[pa.Buffer]) -> None:
         engines = self._each(Engine.restore, map(memoryview, parts))

@@ -30,7 +30,7 @@ from windrow.state.columns import both, empty_table
 from windrow.state.payload import Payload, taken
 from windrow.state.shard import Shard
 from windrow.state.sizes import depends_on_batch
-from windrow.state.snapshot import form as snapshots
+from windrow.state.snapshot import form
 from windrow.state.snapshot.narrow import Columns, columns_of, table_of
 from windrow.state.snapshot.reading import RISING, layout_digest
 from windrow.state.snapshot.reading import saved as saved_shard
@@ -63,14 +63,14 @@ def parts(binding: Binding, shard: Shard, payloads: Sequence[Payload], tracker: 
     for s in streams:
         if _keeps(binding, s):
             rows = read_slots(shard.words, shards.slots[s], np.array([at.ROW]))[0]
-            found.append(snapshots.table_bytes(_live(payloads[s], rows)))
+            found.append(form.table_bytes(_live(payloads[s], rows)))
     if tracker is not None and tracker.shard is not None:
         found.append(_packed(saved_shard(tracker.shard, [frozenset[str]()] * binding.plan.streams).columns))
     return found
 
 
 def _packed(columns: dict[str, np.ndarray]) -> pa.Buffer:
-    return snapshots.table_bytes(table_of(columns, RISING))
+    return form.table_bytes(table_of(columns, RISING))
 
 
 def _keeps(binding: Binding, stream: int) -> bool:
@@ -185,7 +185,7 @@ _FIELDS = ("layout", "query", "count_only", "recall", "departures", "own_clock",
 def opened(query: Query, header: dict[str, Any], buffers: list[pa.Buffer]) -> State:
     """The state that the parts of a snapshot hold."""
     schemas = {name: pa.ipc.read_schema(buffers.pop(0)) for name in query.names}
-    columns = columns_of(snapshots.table_of(buffers.pop(0)))
+    columns = columns_of(form.table_of(buffers.pop(0)))
     count_only = header["count_only"]
     binding = replace(bind(query, schemas, header["own_clock"]), keeps_payload=not count_only)
     binding = binding.with_whole_rows() if header["departures"] else binding
@@ -218,7 +218,7 @@ def _tracker(binding: Binding, header: dict[str, Any], buffers: list[pa.Buffer])
         raise ValueError("it has an estimate of recall that nobody asked for")
     exact = None
     if header["tracker"]["begun"]:
-        columns, streams = columns_of(snapshots.table_of(buffers.pop(0))), binding.plan.streams
+        columns, streams = columns_of(form.table_of(buffers.pop(0))), binding.plan.streams
         exact = restored(exact_plan(binding.plan, binding.recall_bytes), False, columns, [{}] * streams)
     tracker = Tracker(binding.plan, binding.recall_bytes, exact)
     tracker.resume(header["tracker"])
@@ -268,7 +268,7 @@ def _payload(binding: Binding, stream: int, buffers: list[pa.Buffer], rows: int)
     schema = binding.payload_schema(stream)
     if not _keeps(binding, stream):
         return empty_table(schema)
-    table = snapshots.table_of(buffers.pop(0))
+    table = form.table_of(buffers.pop(0))
     if not table.schema.equals(schema):
         raise ValueError(f"the payload of {binding.query.names[stream]!r} has other columns")
     if table.num_rows != rows:

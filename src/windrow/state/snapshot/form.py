@@ -17,7 +17,7 @@ import pyarrow as pa
 from windrow.errors import SnapshotError
 
 MAGIC = b"windrow\x00"
-VERSION = 6
+VERSION = 7
 CODEC = "lz4"
 MOST_TIMES = 255  # as many bytes as it takes itself is the most that a packed byte can stand for
 FRAME = 1024  # and what the codec adds to a few bytes
