@@ -37,8 +37,9 @@ def plan_of(streams: int = 2, pools: int = 1, bands: int = 0, directories: int =
 
 
 def block_of(plan: Plan) -> np.ndarray:
-    """The block of an empty shard, with its tables filled and its tournaments decided."""
+    """The block of an empty shard, with its tables filled and its tournaments decided, as when rows have been shed."""
     words = block.start(plan, route(plan), emit=False)
+    words[at.RANKING] = plan.ranked
     maintenance.rebuild(plan.hooks, words)
     return words
 
