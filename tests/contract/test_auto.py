@@ -228,7 +228,7 @@ def test_all_arrivals_weigh_as_much_as_recent_ones() -> None:
     """Mixed counts: the weights of recent arrivals grow without end, and that of all arrivals follows in steps."""
     engine, tables = wr.Engine(query(), count_only=True), popular(12)
     engine.push({name: table.slice(0, 200) for name, table in tables.items()})
-    follow(engine, choosing.SMALL)
+    follow(engine, choosing.USUAL)
     shard, ratios = engine.bound()[1], []
     for start in range(200, 599, 7):
         engine.push({name: table.slice(start, 7) for name, table in tables.items()})
@@ -288,7 +288,7 @@ def drifting(seed: int) -> Tables:
 def test_samples_find_out_what_tells_where_few_keys_have_all_rows(few: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """No sample of keys does: each has a popular key with all its rows, or not at all."""
     monkeypatch.setattr(choosing, "TRIAL_ROWS", 150)
-    monkeypatch.setattr(choosing, "WEAK_ROWS", 0)  # begin as PROB
+    monkeypatch.setattr(choosing, "USUAL", choosing.PLAIN)  # begin as PROB
     monkeypatch.setattr(samples, "FEW_KEYS", few)
     monkeypatch.setattr(samples, "MOST_POPULAR", 20)
     matched, streams = {}, [wr.Stream(name, "t", 600) for name in "ab"]

@@ -134,7 +134,7 @@ def test_every_block_is_run_or_what_a_program_prints() -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     for section in sections():
         kinds = ["start", *(block.language for block in section.blocks)]
-        assert set(kinds) <= {"start", "python", "sh", ""}, section
+        assert set(kinds) <= {"start", "python", "sh", "text", ""}, section  # text: a drawing
         assert all(before == "python" for before, kind in pairwise(kinds) if kind == ""), section
         for block in section.blocks:
             targets = TARGET.findall(block.text) if block.language == "sh" else []

@@ -25,8 +25,8 @@ CHOICES = (
     Choice(), Choice(64, mixed=True), Choice(64, pooled=True, mixed=True), Choice(pooled=True), Choice(64, pooled=True),
     Choice(8), Choice(64),
 )  # fmt: skip
-# what a shard goes by until something else has proved better: mixed counts, the best of all where one has to serve
-# all streams; but all scores change with them now and then, which in a large shard is too much work to begin with
-LARGE, SMALL = 0, 1
-TRIED = len(CHOICES) - 1  # at a time: of these two the one that fits
+# what a shard goes by before its first trial, and from then on until something else has proved better: mixed counts are
+# the best of all where one has to serve all streams, and beside them plain ones are not worth a fork
+PLAIN, USUAL = 0, 1
+TRIED = len(CHOICES) - 1
 USUAL_PART = 8  # of the half-life while all arrivals count the same, so that recent ones are known when asked for

@@ -22,7 +22,7 @@ from windrow.kernels import layout as at
 from windrow.kernels import maintenance
 from windrow.kernels.statistics.counts import MIX_STEP
 from windrow.state import block
-from windrow.state.auto.choices import CHOICES, LARGE, SMALL, TRIED, USUAL_PART, Choice
+from windrow.state.auto.choices import CHOICES, PLAIN, TRIED, USUAL, USUAL_PART, Choice
 from windrow.state.auto.samples import Sample, drawn, outgrown
 
 if TYPE_CHECKING:
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 FORKS = TRIED
 TRIAL_ROWS = 4096  # residents that are tried with, about
 LEAST_ROWS = 48  # and at least
-WEAK_ROWS = 1024  # so few take long to prove anything: begin with what serves most streams
 SURE = 4.0  # standard errors; by chance two are common with so many rivals and looks
 FIRST_LOOK = 64  # arrivals
 LOOKS = 16  # in a window
@@ -57,7 +56,7 @@ class Trials:
         self.shard = shard
         self.forks: list[Shard | None] = []  # by choice; None: not tried, or too far behind
         self.sample = Sample()
-        self.choice = LARGE
+        self.choice = PLAIN
         self.next = FIRST_LOOK  # the number of arrivals at which to look
         self.end = 0  # and that at which the trial or the rest ends
         self.rest = 1  # windows
@@ -132,7 +131,7 @@ class Trials:
             return
         self.sample = sample
         if self.weighed == 0:
-            self.choice = SMALL if sample.is_whole or sample.share * self._rows < WEAK_ROWS else LARGE
+            self.choice = USUAL
         fork = self.shard.fork(sample)
         self.forks = [self._forked(fork, k) for k in range(len(CHOICES))]
         self._weigh()
@@ -144,13 +143,12 @@ class Trials:
         """A fork for a choice: the given one for the present choice, its twins for others; None if it is not tried."""
         if number == self.choice:
             return fork
-        one, other = (LARGE, SMALL) if self.sample.is_whole else (SMALL, LARGE)
-        return None if number == (other if self.choice == one else one) else fork.twin()
+        return None if number == PLAIN else fork.twin()
 
     def _go_untried(self) -> None:
         """Go by what serves most streams, where memory has no bytes for forks."""
         if self.weighed == 0:
-            self.choice = SMALL
+            self.choice = USUAL
             self._weigh()
         self._reweigh()
         self.end = self.next = self._arrivals + self.window
