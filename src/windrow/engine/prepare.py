@@ -284,6 +284,10 @@ class Packed:
         self.order = np.argsort(self.tick, kind="stable")
         self.slot = np.full(len(time), at.NONE, np.int64)
 
+    def store_only(self) -> None:
+        """Let no row look for matches."""
+        self.head[2] *= at.STORE_ONLY
+
     def charges(self, where: Any = slice(None)) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Streams of rows, whether they are live, and what they cost."""
         return self.head[1][where], self.head[2][where], self.head[4][where]
@@ -292,6 +296,12 @@ class Packed:
     def dearest(self) -> int:
         """What the dearest row costs."""
         return int(self.head[4].max(initial=0))
+
+    def marks(self, where: np.ndarray, bases: list[int], found: list[np.ndarray], what: np.ndarray) -> None:
+        """Note something of the rows at some positions, by stream, where they stand in their tables."""
+        for stream, mine in enumerate(found):
+            here = self.stream[where] == stream
+            mine[self.row[where[here]] - bases[stream]] += what[here]
 
     def pieces(self, most: Callable[[np.ndarray], int]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """(positions, records) of successive pieces, cut between ticks, of no more of the rows that come next than told

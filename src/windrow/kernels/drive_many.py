@@ -80,7 +80,7 @@ from windrow.kernels.layout import (
 )
 from windrow.kernels.memory import Memory, bare_floats, bare_ints, memory_of
 from windrow.kernels.ordered import block_at, ordered_bits, seek, used_at
-from windrow.kernels.settle import fill, row_words, settle_slot
+from windrow.kernels.settle import fill, probes, row_words, settle_slot
 from windrow.kernels.windows import pair_fits
 
 # per depth: the candidate to come (slot, or place in the order of blocks), place in the block, upper end of the range
@@ -350,6 +350,8 @@ def probe_many(
             if several:
                 out[m.streams, sent] = join
             sent += 1
+        if h.enough(h, m):
+            break
     return out, sent, found
 
 
@@ -391,8 +393,10 @@ def drive_many(h: Any, block: Any, batch: Any, out: Any) -> tuple[int, Any, int]
             if r[at + R_LIVE] == 0:
                 r[at + R_SLOT] = NONE
                 continue
-            slot = fill(h, m, r, rx, at)
-            if m.several:
+            slot, found = fill(h, m, r, rx, at), 0
+            if not probes(r, at):
+                pass
+            elif m.several:
                 out, sent, found = probe_joins(h, m.w, slot, bound, cur, out, sent)
             else:
                 out, sent, found = probe_many(h, m.w, slot, stream_of(m, slot), bound, cur, out, sent)

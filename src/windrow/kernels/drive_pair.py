@@ -49,7 +49,7 @@ from windrow.kernels.layout import (
     WATERMARK,
 )
 from windrow.kernels.memory import Memory, bare_floats, bare_ints, memory_of, memory_of_pair
-from windrow.kernels.settle import row_words, settle_row
+from windrow.kernels.settle import probes, row_words, settle_row
 from windrow.kernels.warm import WARM_ROWS, warm
 from windrow.kernels.windows import pair_fits
 
@@ -101,6 +101,8 @@ def walk(h: Any, words: Any, r: Any, rx: Any, at: int, key: int, out: Any, width
             if watching:
                 h.matched(h, m, partner)
             found += 1
+            if h.enough(h, m):
+                break
         partner = m.w[link_at(m, partner, 0) + LINK_OLDER]
     return found
 
@@ -116,7 +118,7 @@ def probe_pair(
     m.w[SEQ] += 1
     found = 0
     key = h.met(h, m, r[at + R_CODES])
-    if key >= 0:
+    if key >= 0 and probes(r, at):
         found = m.w[key_at(m, 0, key) + PER_STREAM * (1 - r[at + R_STREAM]) + COUNT]
     if found > 0 and not (trusted and not h.watches(h, m)):
         found = walk(h, m.w, r, rx, at, key, out, width, sent)

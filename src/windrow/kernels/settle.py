@@ -17,6 +17,7 @@ from windrow.kernels.layout import (
     KEY,
     KEY_BYTES,
     LEAVING,
+    NEITHER,
     NONE,
     PENDING,
     POOL,
@@ -35,6 +36,7 @@ from windrow.kernels.layout import (
     SAMPLED,
     SEQ,
     SHED,
+    STORE_ONLY,
     STREAM_BITS,
     TIME,
 )
@@ -47,6 +49,24 @@ from windrow.kernels.sampler import sampled_out
 def row_words(m: Memory) -> int:
     """Words of an arriving row's record."""
     return R_CODES + m.links + m.vals
+
+
+@inline
+def probes(r: Any, at: int) -> bool:
+    """Whether the row at a place, which can match, looks for matches."""
+    return r[at + R_LIVE] < STORE_ONLY
+
+
+@inline
+def stores(r: Any, at: int) -> bool:
+    """Whether the row at a place, which can match, is to be stored."""
+    return r[at + R_LIVE] & 1 != 0
+
+
+@inline
+def unstored(live: int) -> int:
+    """What R_LIVE of a row becomes if the row is not to be stored; it probes if it did."""
+    return NEITHER if live >= STORE_ONLY else PROBE_ONLY
 
 
 @inline
@@ -64,8 +84,15 @@ def fill(h: Any, m: Memory, r: Any, rx: Any, at: int) -> int:
 @inline
 def copy_row(m: Memory, r: Any, rx: Any, at: int) -> int:
     """A slot with the data of the arriving row at a place, the last that was counted, without its keys."""
-    slot, stream = take_slot(m), r[at + R_STREAM]
-    record = slot_at(m, slot)
+    slot = take_slot(m)
+    write_row(m, r, rx, at, slot)
+    return slot
+
+
+@inline
+def write_row(m: Memory, r: Any, rx: Any, at: int, slot: int) -> None:
+    """Write the data of the arriving row at a place into a slot, without its keys."""
+    record, stream = slot_at(m, slot), r[at + R_STREAM]
     m.w[record + TIME] = r[at + R_TIME]
     m.w[record + ARRIVED] = m.w[SEQ] - 1
     m.w[record + ROW] = r[at + R_ROW]
@@ -76,7 +103,6 @@ def copy_row(m: Memory, r: Any, rx: Any, at: int) -> int:
         m.w[record + m.rank_off] = m.w[stream_at(m, stream) + RANK] - 1
     if m.valued:
         m.x[record + m.w[GAIN_OFF]] = rx[at + R_GAIN]
-    return slot
 
 
 @inline
@@ -107,7 +133,7 @@ def refused(m: Memory, r: Any, at: int) -> bool:
 def settle_slot(h: Any, m: Memory, r: Any, rx: Any, at: int, slot: int) -> None:
     """Admit the row at a place, which has been probed from a slot, or turn it away."""
     r[at + R_SLOT] = NONE
-    if r[at + R_LIVE] == PROBE_ONLY:
+    if not stores(r, at):
         forget(m.w, slot, NONE)
         return
     out = left_out(m, r, at)
@@ -124,7 +150,7 @@ def settle_row(h: Any, m: Memory, r: Any, rx: Any, at: int, key: int, alone: boo
     A row that is left out, or the first to be shed, is not admitted if it stands alone: no row of its group meets it.
     """
     r[at + R_SLOT] = NONE
-    if r[at + R_LIVE] == PROBE_ONLY:
+    if not stores(r, at):
         pass_key(m, 0, key)
         return
     out = left_out(m, r, at)

@@ -132,7 +132,7 @@ class Tracker:
         while len(records) and not self.given_up:
             if self.share < 1.0:
                 mark_sample(self.shard.words, records, words, self.share, numbers, departed)
-            stored = np.cumsum(records[at.R_LIVE :: words] == 1)
+            stored = np.cumsum(records[at.R_LIVE :: words] & 1)  # odd: it is stored
             taken = int(np.searchsorted(stored, free, side="right")) * words
             self.shard.count(records[:taken])
             records, free = records[taken:], self._room(beside)
@@ -207,6 +207,11 @@ class Tracker:
         """Let no row before a time be waited for any longer."""
         if self.shard is not None:
             self.shard.raise_watermark(mark)
+
+    def finish(self) -> None:
+        """Let no row be waited for any longer."""
+        if self.shard is not None:
+            self.shard.finish()
 
     def go_by(self, own_clock: bool) -> None:
         """Let the times of rows move the watermark from now on, or not."""
