@@ -284,10 +284,6 @@ class Packed:
         self.order = np.argsort(self.tick, kind="stable")
         self.slot = np.full(len(time), at.NONE, np.int64)
 
-    def store_only(self) -> None:
-        """Let no row look for matches."""
-        self.head[2] *= at.STORE_ONLY
-
     def charges(self, where: Any = slice(None)) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Streams of rows, whether they are live, and what they cost."""
         return self.head[1][where], self.head[2][where], self.head[4][where]

@@ -48,10 +48,8 @@ def take(engine: Engine, rows: list[Rows], mark: int, probing: bool = True) -> A
     If they are not probing, the rows are stored and find no matches.
     """
     prepared = Prepared(engine, rows)
-    if not probing:
-        prepared.packed.store_only()
     engine._interrupted = True
-    found = _drive(engine, prepared, mark)
+    found = _drive(engine, prepared, mark, probing)
     tables = found.tables()
     engine._false += found.false
     _count(engine, prepared)
@@ -64,7 +62,7 @@ def take(engine: Engine, rows: list[Rows], mark: int, probing: bool = True) -> A
 # -- probe and store -------------------------------------------------------------------------------------------------
 
 
-def _drive(engine: Engine, prepared: Prepared, mark: int) -> Found:
+def _drive(engine: Engine, prepared: Prepared, mark: int, probing: bool) -> Found:
     """Raise the watermark to a mark, and drive the shard through the rows."""
     binding, shard = engine.bound()
     packed, clock, seq = prepared.packed, int(shard.words[at.CLOCK]), int(shard.words[at.SEQ])
@@ -75,10 +73,10 @@ def _drive(engine: Engine, prepared: Prepared, mark: int) -> Found:
     try:
         for where, records in packed.pieces(lambda coming: _ahead(engine, shard, packed, coming)):
             _get_ready(engine, shard, len(where))
-            for matches in shard.advance(records):
+            for matches in shard.advance(records, probing):
                 found.add(matches)
             packed.slot[where] = records[at.R_SLOT :: packed.words]
-            _track(engine, shard, records)
+            _track(engine, shard, records, probing)
     except Full:
         assert before is not None
         shard.hold(before)
@@ -106,7 +104,7 @@ def _get_ready(engine: Engine, shard: Shard, rows: int) -> None:
         shard.note(engine._tracker.samples)
 
 
-def _track(engine: Engine, shard: Shard, records: np.ndarray) -> None:
+def _track(engine: Engine, shard: Shard, records: np.ndarray, probing: bool) -> None:
     """Let the estimate of recall see what the shard has just taken, and whom it has shed."""
     tracker = engine._tracker
     if tracker is None:
@@ -114,7 +112,7 @@ def _track(engine: Engine, shard: Shard, records: np.ndarray) -> None:
     gone = shard.gone() if tracker.samples or engine._departures is not None else NOBODY
     if engine._departures is not None:
         engine._gone.append(gone)
-    tracker.watch(records, shard, gone)
+    tracker.watch(records, shard, gone, probing)
     shard.note(tracker.samples)
 
 

@@ -80,7 +80,7 @@ from windrow.kernels.layout import (
 )
 from windrow.kernels.memory import Memory, bare_floats, bare_ints, memory_of
 from windrow.kernels.ordered import block_at, ordered_bits, seek, used_at
-from windrow.kernels.settle import fill, probes, row_words, settle_slot
+from windrow.kernels.settle import fill, row_words, settle_slot
 from windrow.kernels.windows import pair_fits
 
 # per depth: the candidate to come (slot, or place in the order of blocks), place in the block, upper end of the range
@@ -374,8 +374,11 @@ def probe_joins(h: Any, words: Any, slot: int, bound: Any, cur: Any, out: Any, s
 
 
 @entry
-def drive_many(h: Any, block: Any, batch: Any, out: Any) -> tuple[int, Any, int]:
-    """Take the batch from the cursor on; what stopped it, the matches as payload rows, and how many."""
+def drive_many(h: Any, block: Any, batch: Any, out: Any, probing: bool) -> tuple[int, Any, int]:
+    """Take the batch from the cursor on; what stopped it, the matches as payload rows, and how many.
+
+    If the rows are not probing, they find no matches, and all else is as if they had none.
+    """
     m, r, rx = memory_of(block), bare_ints(batch), bare_floats(batch)
     bound = np.empty(m.streams, np.int64)
     cur = np.zeros((m.streams, CURSOR_SIZE), np.int64)
@@ -394,7 +397,7 @@ def drive_many(h: Any, block: Any, batch: Any, out: Any) -> tuple[int, Any, int]
                 r[at + R_SLOT] = NONE
                 continue
             slot, found = fill(h, m, r, rx, at), 0
-            if not probes(r, at):
+            if not probing:
                 pass
             elif m.several:
                 out, sent, found = probe_joins(h, m.w, slot, bound, cur, out, sent)

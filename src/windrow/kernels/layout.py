@@ -123,9 +123,7 @@ LIFE_BINS = 128
 # an arriving row's record in a batch: then codes (one per link), then numbers
 R_TICK, R_TIME, R_STREAM, R_LIVE, R_ROW, R_COST, R_GAIN, R_SLOT, R_CODES = range(9)
 
-# in R_LIVE, beside 0 (the row can never match) and 1 (it probes and is stored): it probes but is not stored; it is
-# stored but does not probe; it does neither, but counts as an arrival. Odd numbers are stored, those up to 2 probe.
-PROBE_ONLY, STORE_ONLY, NEITHER = 2, 3, 4
+PROBE_ONLY = 2  # in R_LIVE: the row probes but is not stored
 LEAVING = -2  # R_SLOT at or below: the row is stored (in slot LEAVING - R_SLOT) until its group ends
 UNBIASED = -1.0  # in DROP: the share is found from what is seen
 

@@ -29,6 +29,7 @@ from windrow.kernels.layout import (
     OLDEST,
     PEAK_BYTES,
     PEAK_ROWS,
+    PROBE_ONLY,
     R_LIVE,
     R_ROW,
     RANK,
@@ -43,7 +44,6 @@ from windrow.kernels.layout import (
 from windrow.kernels.maintenance import move_one
 from windrow.kernels.memory import Memory, memory_of
 from windrow.kernels.retain import depart, shed
-from windrow.kernels.settle import unstored
 
 
 @inline
@@ -98,8 +98,8 @@ def mark_sample(block: Any, records: Any, words: int, share: float, numbers: Any
     seq, k = m.w[SEQ], 0
     for at in range(0, records.shape[0], words):
         if records[at + R_LIVE] != 0:
-            if not in_sample(row_word(m.w[SEED], seq), share):  # nor in a smaller sample, if it is marked once more
-                records[at + R_LIVE] = unstored(records[at + R_LIVE])
+            stored = in_sample(row_word(m.w[SEED], seq), share)
+            records[at + R_LIVE] = 1 if stored else PROBE_ONLY
             while k < numbers.shape[0] and numbers[k] < seq:
                 k += 1
             records[at + R_ROW] = departed[k] if k < numbers.shape[0] and numbers[k] == seq else HIGH

@@ -17,7 +17,6 @@ from windrow.kernels.layout import (
     KEY,
     KEY_BYTES,
     LEAVING,
-    NEITHER,
     NONE,
     PENDING,
     POOL,
@@ -36,7 +35,6 @@ from windrow.kernels.layout import (
     SAMPLED,
     SEQ,
     SHED,
-    STORE_ONLY,
     STREAM_BITS,
     TIME,
 )
@@ -49,24 +47,6 @@ from windrow.kernels.sampler import sampled_out
 def row_words(m: Memory) -> int:
     """Words of an arriving row's record."""
     return R_CODES + m.links + m.vals
-
-
-@inline
-def probes(r: Any, at: int) -> bool:
-    """Whether the row at a place, which can match, looks for matches."""
-    return r[at + R_LIVE] < STORE_ONLY
-
-
-@inline
-def stores(r: Any, at: int) -> bool:
-    """Whether the row at a place, which can match, is to be stored."""
-    return r[at + R_LIVE] & 1 != 0
-
-
-@inline
-def unstored(live: int) -> int:
-    """What R_LIVE of a row becomes if the row is not to be stored; it probes if it did."""
-    return NEITHER if live >= STORE_ONLY else PROBE_ONLY
 
 
 @inline
@@ -133,7 +113,7 @@ def refused(m: Memory, r: Any, at: int) -> bool:
 def settle_slot(h: Any, m: Memory, r: Any, rx: Any, at: int, slot: int) -> None:
     """Admit the row at a place, which has been probed from a slot, or turn it away."""
     r[at + R_SLOT] = NONE
-    if not stores(r, at):
+    if r[at + R_LIVE] == PROBE_ONLY:
         forget(m.w, slot, NONE)
         return
     out = left_out(m, r, at)
@@ -150,7 +130,7 @@ def settle_row(h: Any, m: Memory, r: Any, rx: Any, at: int, key: int, alone: boo
     A row that is left out, or the first to be shed, is not admitted if it stands alone: no row of its group meets it.
     """
     r[at + R_SLOT] = NONE
-    if not stores(r, at):
+    if r[at + R_LIVE] == PROBE_ONLY:
         pass_key(m, 0, key)
         return
     out = left_out(m, r, at)

@@ -22,13 +22,13 @@ from windrow.kernels.layout import (
     NONE,
     OLDEST,
     PER_STREAM,
+    PROBE_ONLY,
     R_CODES,
     R_LIVE,
     SEED,
 )
 from windrow.kernels.memory import Memory, memory_of
 from windrow.kernels.policies.auto import brief_at
-from windrow.kernels.settle import unstored
 
 
 @inline
@@ -65,7 +65,7 @@ def thinned(records: Any, words: int, share: float, popular: Any, seed: int, fir
         live = records[at + R_LIVE]
         if live != 0:
             if popular.shape[0] == 0 or listed(popular, records[at + R_CODES]):
-                live = live if in_sample(row_word(seed, seq), share) else unstored(live)
+                live = live if in_sample(row_word(seed, seq), share) else PROBE_ONLY
             elif not key_in_sample(records[at + R_CODES], 0.0, share):
                 live = 0
             seq += 1

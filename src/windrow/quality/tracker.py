@@ -119,8 +119,10 @@ class Tracker:
             return at.HIGH
         return max(self._most - self._rows, 1)
 
-    def watch(self, records: np.ndarray, beside: Shard, gone: np.ndarray) -> None:
+    def watch(self, records: np.ndarray, beside: Shard, gone: np.ndarray, probing: bool = True) -> None:
         """Take the same records as the shedding shard has just taken, which has shed some rows meanwhile.
+
+        Rows that were not probing there find no matches here.
 
         A sample is begun between two pieces, where both have taken the same rows (`ahead`, `get_ready`), so that what
         the other one holds at that moment is known.
@@ -132,9 +134,9 @@ class Tracker:
         while len(records) and not self.given_up:
             if self.share < 1.0:
                 mark_sample(self.shard.words, records, words, self.share, numbers, departed)
-            stored = np.cumsum(records[at.R_LIVE :: words] & 1)  # odd: it is stored
+            stored = np.cumsum(records[at.R_LIVE :: words] == 1)
             taken = int(np.searchsorted(stored, free, side="right")) * words
-            self.shard.count(records[:taken])
+            self.shard.count(records[:taken], probing)
             records, free = records[taken:], self._room(beside)
 
     def lose(self, gone: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -59,24 +59,25 @@ class Shard:
         self.words = words
         self.floats = words.view(np.float64)
 
-    def advance(self, batch: np.ndarray) -> Iterator[np.ndarray]:
+    def advance(self, batch: np.ndarray, probing: bool = True) -> Iterator[np.ndarray]:
         """Take a batch of row records; yields matches as arrays [stream, match] of payload rows, in pieces.
 
-        Of several joins a last line names the join of each match; streams that it does not join have NONE.
+        Of several joins a last line names the join of each match; streams that it does not join have NONE. Rows that
+        are not probing find no matches, here and wherever something is tried out.
         """
         if self.trials is None:
-            yield from self._drive(batch)
+            yield from self._drive(batch, probing)
             return
         for piece in self.trials.pieces(batch):
-            yield from self._drive(piece)
-            self.trials.watch(piece)
+            yield from self._drive(piece, probing)
+            self.trials.watch(piece, probing)
 
-    def count(self, batch: np.ndarray) -> None:
+    def count(self, batch: np.ndarray, probing: bool = True) -> None:
         """Take a batch of row records for its counts alone."""
-        for _ in self._drive(batch):
+        for _ in self._drive(batch, probing):
             pass
 
-    def _drive(self, batch: np.ndarray) -> Iterator[np.ndarray]:
+    def _drive(self, batch: np.ndarray, probing: bool) -> Iterator[np.ndarray]:
         """Run the driver until the batch is taken."""
         self._reroute()
         self.words[at.CURSOR] = 0
@@ -84,7 +85,7 @@ class Shard:
         lines = self.plan.streams + (self.plan.joins is not None)
         out = np.empty((lines, FIRST_OUT if self.words[at.EMIT] else 0), np.int64)
         while True:
-            status, out, found = drive(self.plan.hooks, self.words, batch, out)
+            status, out, found = drive(self.plan.hooks, self.words, batch, out, probing)
             if found:
                 yield out[:, :found].copy()
             if status == at.DONE:
