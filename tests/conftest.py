@@ -25,7 +25,8 @@ settings.load_profile("dev")
 # What shares a Spark session is one such piece; the others here take ten seconds or more with cold kernels.
 _LONGEST = (
     "tests/spark/", "tests/unit/test_readme.py", "tests/contract/test_generated.py", "tests/contract/test_policies.py",
-    "tests/contract/test_shards.py", "tests/contract/test_budget.py", "tests/unit/test_tracker", "tests/oracle/",
+    "tests/contract/test_stages.py", "tests/contract/test_shards.py", "tests/contract/test_budget.py",
+    "tests/unit/test_tracker", "tests/oracle/",
     "tests/unit/test_compile", "tests/contract/test_joins.py", "tests/contract/test_queue.py",
     "tests/contract/test_nonsense_cli.py", "tests/contract/test_given_clock.py", "tests/contract/test_sampler.py",
     "tests/unit/test_snapshot.py", "tests/unit/test_static.py", "tests/unit/test_optimum",

@@ -20,7 +20,7 @@ import pyarrow as pa
 from windrow import policies, static
 from windrow.analysis import analyse
 from windrow.api import compare
-from windrow.engine import Engine, Queue
+from windrow.engine import Engine, Queue, stages
 from windrow.errors import MissingDependency, SpecError, UnknownPolicy, alternatives
 from windrow.offline.optimum import optimum
 from windrow.policies import Given, Policy
@@ -126,6 +126,7 @@ def _scenes(policy: Policy | None, names: tuple[str, ...]) -> Iterator[Callable[
     yield lambda: _live(usual, tables)
     yield lambda: _archived(usual.with_(memory=policy and "64 kB", streams=wide), tables)
     yield lambda: _pushed(Engine(usual, count_only=True), tables)
+    yield lambda: _staged(usual, tables)
     yield lambda: _keyed(usual, tables)
     if not isinstance(policy, Given):
         yield lambda: _pushed(Engine(usual.with_(value=Value(dict.fromkeys(names, "x")))), tables)
@@ -166,6 +167,15 @@ def _live(query: Query, tables: Tables) -> None:
 def _archived(query: Query, tables: Tables) -> None:
     """As on Spark: the rows that are lost are asked for, and the watermark comes from outside."""
     _pushed(Engine(query, departures=True, own_clock=False), tables, archived=True)
+
+
+def _staged(query: Query, tables: Tables) -> None:
+    """Stage by stage, as joins over several sites do."""
+    engine = Engine(query, {name: table.schema for name, table in tables.items()})
+    stages.store(engine, tables)
+    stages.probe(engine, tables)
+    stages.partners(engine, tables)
+    stages.finish(engine)
 
 
 def _keyed(query: Query, tables: Tables) -> None:

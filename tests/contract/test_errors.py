@@ -20,6 +20,7 @@ from tests.streams import POLICY_NAMES
 
 import windrow as wr
 from windrow import errors
+from windrow.engine import emit
 from windrow.engine import engine as engine_module
 from windrow.files import open_table
 from windrow.state.snapshot import form as snapshots
@@ -212,7 +213,7 @@ def test_a_push_that_was_interrupted_leaves_nothing_to_change(monkeypatch: pytes
     def stopped(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(engine_module.emit, "matches", stopped)
+    monkeypatch.setattr(emit, "matches", stopped)
     with pytest.raises(KeyboardInterrupt):
         engine.push({"left": rows(6), "right": rows(6)})
     for change in (lambda: setattr(engine, "memory", 3), lambda: engine.window("left", 3), engine.snapshot):

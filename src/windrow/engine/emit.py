@@ -76,6 +76,19 @@ def matches(binding: Binding, payloads: list[pa.Table], found: np.ndarray, join:
     return pa.Table.from_arrays(arrays, schema=schema(binding, join))
 
 
+def verified(binding: Binding, payloads: list[pa.Table], found: np.ndarray) -> np.ndarray:
+    """Which matches, given as `Found.add` takes them, have truly equal keys; no other column is gathered."""
+    true = np.ones(found.shape[1], np.bool_)
+    several = len(binding.results) > 1
+    for join in range(len(binding.results)):
+        mine = np.flatnonzero(found[-1] == join) if several else np.arange(found.shape[1])
+        index = [pa.array(rows[mine]) for rows in (found[:-1] if several else found)]
+        equal = _verified(binding, payloads, index, join)
+        if equal is not None:
+            true[mine] = equal
+    return true
+
+
 def _verified(binding: Binding, payloads: list[pa.Table], index: list[pa.Array], join: int) -> np.ndarray | None:
     """Which matches have truly equal keys, or None if all have: hashed keys are compared in full."""
     true: np.ndarray | None = None

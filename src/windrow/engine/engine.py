@@ -1,6 +1,7 @@
 """The engine: one shard of a join. Batches in, matches out. (Of a query with several shards: see sharded.py.)
 
-    push     coded (check, code) -> take: judge (who is late), order, shard (probe, retain), emit (gather payload)
+    push     coded (check, code) -> take: judge (who is late), then stage by stage (taking.py): order, probe and store,
+             emit. The stages by themselves, for windrow's own parts: stages.py
 
 Everything that can be wrong with a batch is found while it is coded, before the shard changes: a push that raises
 has not happened. Between pushes the engine is its shard's block of words, the residents' payloads and a few
@@ -15,16 +16,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from windrow.engine import emit, snapshots
+from windrow.engine import snapshots, taking
 from windrow.engine.bind import Binding, bind
 from windrow.engine.departures import Departures
 from windrow.engine.intake import as_table, check_batches, plain_schemas
 from windrow.engine.metrics import Metrics, StreamMetrics, metrics_of
 from windrow.engine.oracle import check_oracle, oracle_for, oracle_table
-from windrow.engine.prepare import Packed, Rows, rows_of, tables
+from windrow.engine.prepare import Rows, rows_of, tables
 from windrow.errors import MemoryFull, SpecError, WindrowError
 from windrow.kernels import layout as at
-from windrow.kernels.rows import still_there
 from windrow.quality.tracker import Recall, Tracker
 from windrow.spec import Memory, Query, Window
 from windrow.state.coding import ticks_of
@@ -33,7 +33,6 @@ from windrow.state.shard import Full, Shard
 from windrow.state.snapshot import form
 from windrow.state.snapshot.reading import layout_digest
 
-NOBODY = np.zeros((0, at.GONE_SIZE), np.int64)
 SPARE_SHARE = 32  # one part in so many of a budget in bytes: dead payload that is not worth a copy
 
 
@@ -131,26 +130,19 @@ class Engine:
         """Take rows that are coded, and a watermark: the matches, as `push` gives them."""
         return self._take(self.judged(rows, mark), mark)
 
+    def _take(self, rows: list[Rows], mark: int, probing: bool = True) -> Any:
+        """Take rows of which it is known who is late; if they are not probing, they are stored and find no matches."""
+        return taking.take(self, rows, mark, probing)
+
+    def routed(self, rows: list[Rows]) -> "list[tuple[Engine, list[Rows]]]":
+        """The engines that hold the residents, each with the rows that it would take of these."""
+        self.bound()
+        return [(self, rows)]
+
     def judged(self, rows: list[Rows], mark: int = at.LOW) -> list[Rows]:
         """Coded rows, of which those behind the watermark, or the one that comes with them, are late."""
         mark = max(mark, int(self.bound()[1].words[at.WATERMARK]))
         return [r.judged(mark) for r in rows]
-
-    def _take(self, rows: list[Rows], mark: int) -> Any:
-        binding, shard = self.bound()
-        packed = Packed(binding, rows, [payload.rows for payload in self._payloads])
-        payloads = [p.table(r.table.select(p.schema.names)) for p, r in zip(self._payloads, rows, strict=True)]
-        self._interrupted = True
-        clock, seq = int(shard.words[at.CLOCK]), int(shard.words[at.SEQ])
-        found = self._run(binding, shard, packed, payloads, mark)
-        self._note_departures(rows, packed, payloads, clock, seq)
-        self._count(rows)
-        self._keep(shard, packed, rows)
-        if self._tracker is not None:
-            self._tracker.raise_watermark(int(shard.words[at.WATERMARK]))
-            self._tracker.settle(shard.matched - int(self._false.sum()), len(packed.order))
-        self._interrupted = False
-        return None if self.count_only else found
 
     def coded(self, batches: Mapping[str, Any], watermark: dt.datetime | int | None = None) -> tuple[list[Rows], int]:
         """The rows of a push, coded, and its watermark. A first push binds the query; if it is refused, it does not."""
@@ -171,6 +163,17 @@ class Engine:
         self.bound()[1].raise_watermark(mark)
         if self._tracker is not None:
             self._tracker.raise_watermark(mark)
+
+    def _finish(self) -> None:
+        """The input has ended: every resident expires, here and in the estimate of recall, and payload goes."""
+        shard = self.bound()[1]
+        shard.finish()
+        if self._tracker is not None:
+            self._tracker.finish()
+            self._tracker.settle(shard.matched - int(self._false.sum()), 0)
+        for payload in self._payloads:
+            payload.chunks = []
+        self._shrink(changed=True)
 
     def _rows(self, binding: Binding, inputs: list[pa.Table]) -> list[Rows]:
         """The rows of each stream, coded."""
@@ -201,85 +204,6 @@ class Engine:
         if self._binding is None or self._shard is None:
             raise WindrowError("the engine has no state yet: push rows of every stream, or give it schemas")
         return self._binding, self._shard
-
-    def _run(self, binding: Binding, shard: Shard, packed: Packed, payloads: list[pa.Table], mark: int) -> Any:
-        """Raise the watermark to a mark, drive the shard through the packed rows and gather the matches."""
-        at_risk = binding.plan.fail_when_full and shard.fitting(*packed.charges()) < len(packed.stream)
-        before = shard.words.copy() if at_risk else None
-        self._raise_watermark(mark)
-        matches = emit.Found(binding, payloads)
-        try:
-            for where, records in packed.pieces(lambda coming: self._ahead(shard, packed, coming)):
-                self._get_ready(shard, len(where))
-                for found in shard.advance(records):
-                    matches.add(found)
-                packed.slot[where] = records[at.R_SLOT :: packed.words]
-                self._track(shard, records)
-        except Full:
-            assert before is not None
-            shard.hold(before)
-            self._interrupted = False
-            raise MemoryFull(
-                f"the join needs more than its memory of {binding.query.memory}: nothing of this push was taken; "
-                "raise memory, or let on_full='shed' choose what to lose"
-            ) from None
-        tables = matches.tables()
-        self._false += matches.false
-        return tables
-
-    def _ahead(self, shard: Shard, packed: Packed, coming: np.ndarray) -> int:
-        """How many of the coming rows may be taken before the estimate of recall has to begin, or to catch up."""
-        if self._tracker is None or self._tracker.has_room(shard, len(coming), packed.dearest):
-            return len(coming)
-        return self._tracker.allow(shard, *packed.charges(coming))
-
-    def _get_ready(self, shard: Shard, rows: int) -> None:
-        """Before the shard takes so many rows: let the estimate of recall begin, or its sample, if it has to now."""
-        if self._tracker is not None:
-            self._tracker.get_ready(rows, shard)
-            shard.note(self._tracker.samples)
-
-    def _track(self, shard: Shard, records: np.ndarray) -> None:
-        """Let the estimate of recall see what the shard has just taken, and whom it has shed."""
-        tracker = self._tracker
-        if tracker is None:
-            return
-        gone = shard.gone() if tracker.samples or self._departures is not None else NOBODY
-        if self._departures is not None:
-            self._gone.append(gone)
-        tracker.watch(records, shard, gone)
-        shard.note(tracker.samples)
-
-    def _note_departures(
-        self, rows: list[Rows], packed: Packed, payloads: list[pa.Table], clock: int, seq: int
-    ) -> None:
-        """Remember who was lost in a push that began when clock and sequence number stood at these."""
-        if self._departures is None:
-            return
-        shard = self.bound()[1]
-        self._departures.add_late(rows, clock, seq)
-        self._departures.add_shed(np.concatenate([*self._gone, shard.gone()]), payloads)
-        self._gone.clear()
-        if shard.stream_counter(at.SHED).any():
-            bases = [payload.rows for payload in self._payloads]
-            self._departures.add_disordered(rows, packed, bases, clock, seq, shard.plan.group)
-
-    def _count(self, rows: list[Rows]) -> None:
-        for s, r in enumerate(rows):
-            self._arrived[s] += len(r.time), r.late, r.ignored
-
-    def _keep(self, shard: Shard, packed: Packed, rows: list[Rows]) -> None:
-        """Store the payload of the rows that have become residents."""
-        if self.count_only:
-            return
-        residents = shard.stream_counter(at.ROWS)
-        there = still_there(shard.words, packed.slot, packed.stream, packed.row)
-        for s, payload in enumerate(self._payloads):
-            mine = np.flatnonzero(there & (packed.stream == s))
-            table = rows[s].table.select(payload.schema.names)
-            payload.admit(shard.words, table, packed.row[mine] - payload.rows, packed.slot[mine])
-            self._tidy(s, int(residents[s]))
-        self._shrink()
 
     # -- changing while it runs ------------------------------------------------------------------------------------
 

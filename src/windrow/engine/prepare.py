@@ -293,6 +293,12 @@ class Packed:
         """What the dearest row costs."""
         return int(self.head[4].max(initial=0))
 
+    def marks(self, where: np.ndarray, bases: list[int], found: list[np.ndarray], what: np.ndarray) -> None:
+        """Note something of the rows at some positions, by stream, where they stand in their tables."""
+        for stream, mine in enumerate(found):
+            here = self.stream[where] == stream
+            mine[self.row[where[here]] - bases[stream]] += what[here]
+
     def pieces(self, most: Callable[[np.ndarray], int]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """(positions, records) of successive pieces, cut between ticks, of no more of the rows that come next than told
         by `most`, if ticks allow it."""

@@ -131,13 +131,27 @@ class ShardedEngine(Engine):
 
         return self._each(coded, range(len(inputs)), inputs, rows=sum(table.num_rows for table in inputs))
 
-    def _take(self, rows: list[Rows], mark: int) -> Any:
+    def routed(self, rows: list[Rows]) -> list[tuple[Engine, list[Rows]]]:
+        """The shards' engines, each with the rows that it would take of these."""
+        self.bound()
+        routes = [self._routes(stream, r) for stream, r in enumerate(rows)]
+        return [
+            (engine, [r.part(where[shard]) for r, where in zip(rows, routes, strict=True)])
+            for shard, engine in enumerate(self.engines)
+        ]
+
+    def _finish(self) -> None:
+        self.bound()
+        for engine in self.engines:
+            engine._finish()
+
+    def _take(self, rows: list[Rows], mark: int, probing: bool = True) -> Any:
         """The matches, shard after shard."""
         many = sum(len(r.time) for r in rows)
         routes = self._each(self._routes, range(len(rows)), rows, rows=many)
 
         def taken(shard: int, engine: Engine) -> Any:
-            return engine._take([r.part(where[shard]) for r, where in zip(rows, routes, strict=True)], mark)
+            return engine._take([r.part(where[shard]) for r, where in zip(rows, routes, strict=True)], mark, probing)
 
         self._interrupted = True
         engines = self._careful(rows, routes)

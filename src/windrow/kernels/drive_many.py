@@ -350,6 +350,8 @@ def probe_many(
             if several:
                 out[m.streams, sent] = join
             sent += 1
+        if h.enough(h, m):
+            break
     return out, sent, found
 
 
@@ -372,8 +374,11 @@ def probe_joins(h: Any, words: Any, slot: int, bound: Any, cur: Any, out: Any, s
 
 
 @entry
-def drive_many(h: Any, block: Any, batch: Any, out: Any) -> tuple[int, Any, int]:
-    """Take the batch from the cursor on; what stopped it, the matches as payload rows, and how many."""
+def drive_many(h: Any, block: Any, batch: Any, out: Any, probing: bool) -> tuple[int, Any, int]:
+    """Take the batch from the cursor on; what stopped it, the matches as payload rows, and how many.
+
+    If the rows are not probing, they find no matches, and all else is as if they had none.
+    """
     m, r, rx = memory_of(block), bare_ints(batch), bare_floats(batch)
     bound = np.empty(m.streams, np.int64)
     cur = np.zeros((m.streams, CURSOR_SIZE), np.int64)
@@ -391,8 +396,10 @@ def drive_many(h: Any, block: Any, batch: Any, out: Any) -> tuple[int, Any, int]
             if r[at + R_LIVE] == 0:
                 r[at + R_SLOT] = NONE
                 continue
-            slot = fill(h, m, r, rx, at)
-            if m.several:
+            slot, found = fill(h, m, r, rx, at), 0
+            if not probing:
+                pass
+            elif m.several:
                 out, sent, found = probe_joins(h, m.w, slot, bound, cur, out, sent)
             else:
                 out, sent, found = probe_many(h, m.w, slot, stream_of(m, slot), bound, cur, out, sent)

@@ -101,13 +101,25 @@ def walk(h: Any, words: Any, r: Any, rx: Any, at: int, key: int, out: Any, width
             if watching:
                 h.matched(h, m, partner)
             found += 1
+            if h.enough(h, m):
+                break
         partner = m.w[link_at(m, partner, 0) + LINK_OLDER]
     return found
 
 
 @inline
 def probe_pair(
-    h: Any, m: Memory, r: Any, rx: Any, at: int, trusted: bool, alone: bool, out: Any, width: int, sent: int
+    h: Any,
+    m: Memory,
+    r: Any,
+    rx: Any,
+    at: int,
+    probing: bool,
+    trusted: bool,
+    alone: bool,
+    out: Any,
+    width: int,
+    sent: int,
 ) -> int:
     """Take one arriving row: count or emit its matches, learn from it, settle it; how many matches it has.
 
@@ -119,7 +131,7 @@ def probe_pair(
     if key >= 0:
         found = m.w[key_at(m, 0, key) + PER_STREAM * (1 - r[at + R_STREAM]) + COUNT]
     if found > 0 and not (trusted and not h.watches(h, m)):
-        found = walk(h, m.w, r, rx, at, key, out, width, sent)
+        found = walk(h, m.w, r, rx, at, key, out, width, sent) if probing else 0
     h.rewarded(h, m, r, at, key, found)
     h.found_all(h, m, found)
     if m.w[LEARNED_AHEAD] == 0:
@@ -129,8 +141,11 @@ def probe_pair(
 
 
 @entry
-def drive_pair(h: Any, block: Any, batch: Any, out: Any) -> tuple[int, Any, int]:
-    """Take the batch from the cursor on; what stopped it, the matches as payload rows, and how many."""
+def drive_pair(h: Any, block: Any, batch: Any, out: Any, probing: bool) -> tuple[int, Any, int]:
+    """Take the batch from the cursor on; what stopped it, the matches as payload rows, and how many.
+
+    If the rows are not probing, they find no matches, and all else is as if they had none.
+    """
     m, r, rx = memory_of_pair(block), bare_ints(batch), bare_floats(batch)
     sent, status, i = 0, DONE, m.w[CURSOR]
     lines, width = bare_ints(out), out.shape[1]  # an array would be counted in and out with every row
@@ -146,7 +161,7 @@ def drive_pair(h: Any, block: Any, batch: Any, out: Any) -> tuple[int, Any, int]
         status = begin(h, m, r, i, after)
         if status != DONE:
             break
-        trusted = not emits and not m.valued and all_fit(m, r[i * words + R_TICK])
+        trusted = probing and not emits and not m.valued and all_fit(m, r[i * words + R_TICK])
         for k in range(i, after):
             at = k * words
             count_row(h, m, r[at + R_STREAM])
@@ -158,7 +173,8 @@ def drive_pair(h: Any, block: Any, batch: Any, out: Any) -> tuple[int, Any, int]
                 if sent + most > width:
                     out = widen(out, sent + most)
                     lines, width = bare_ints(out), out.shape[1]
-            found = probe_pair(h, m, r, rx, at, trusted, not met_later(m, r, k, after), lines, width, sent)
+            alone = not met_later(m, r, k, after)
+            found = probe_pair(h, m, r, rx, at, probing, trusted, alone, lines, width, sent)
             if emits:
                 sent += found
         status = end(h, m, r, i, after)

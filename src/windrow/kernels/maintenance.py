@@ -79,7 +79,7 @@ from windrow.kernels.layout import (
     WEIGHT,
 )
 from windrow.kernels.memory import Memory, memory_of
-from windrow.kernels.retain import admit, any_over, depart, expire_all, move_watermark, shed
+from windrow.kernels.retain import admit, any_over, depart, depart_one, expire_all, move_watermark, shed
 from windrow.kernels.statistics.counts import freq_at
 from windrow.kernels.statistics.histogram import hist_learn
 from windrow.kernels.trials import counts_in_sample, row_in_sample
@@ -97,12 +97,16 @@ def rebuild(h: Any, block: Any) -> None:
 
 
 @entry
-def raise_watermark(h: Any, block: Any, mark: int) -> None:
-    """Let no row before a time be waited for any longer."""
+def raise_watermark(h: Any, block: Any, mark: int, ends: bool) -> None:
+    """Let no row before a time be waited for any longer; if the input ends, none at all: every resident expires."""
     m = memory_of(block)
     if mark > m.w[WATERMARK]:
         m.w[WATERMARK] = mark
         expire_all(h, m)
+    if ends:  # windows in rows and windows without an end do not pass with time
+        for stream in range(m.streams):
+            while m.w[stream_at(m, stream) + OLDEST] >= 0:
+                depart_one(h, m.w, m.w[stream_at(m, stream) + OLDEST], EXPIRED)
 
 
 @entry

@@ -64,8 +64,15 @@ def fill(h: Any, m: Memory, r: Any, rx: Any, at: int) -> int:
 @inline
 def copy_row(m: Memory, r: Any, rx: Any, at: int) -> int:
     """A slot with the data of the arriving row at a place, the last that was counted, without its keys."""
-    slot, stream = take_slot(m), r[at + R_STREAM]
-    record = slot_at(m, slot)
+    slot = take_slot(m)
+    write_row(m, r, rx, at, slot)
+    return slot
+
+
+@inline
+def write_row(m: Memory, r: Any, rx: Any, at: int, slot: int) -> None:
+    """Write the data of the arriving row at a place into a slot, without its keys."""
+    record, stream = slot_at(m, slot), r[at + R_STREAM]
     m.w[record + TIME] = r[at + R_TIME]
     m.w[record + ARRIVED] = m.w[SEQ] - 1
     m.w[record + ROW] = r[at + R_ROW]
@@ -76,7 +83,6 @@ def copy_row(m: Memory, r: Any, rx: Any, at: int) -> int:
         m.w[record + m.rank_off] = m.w[stream_at(m, stream) + RANK] - 1
     if m.valued:
         m.x[record + m.w[GAIN_OFF]] = rx[at + R_GAIN]
-    return slot
 
 
 @inline

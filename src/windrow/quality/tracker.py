@@ -119,8 +119,10 @@ class Tracker:
             return at.HIGH
         return max(self._most - self._rows, 1)
 
-    def watch(self, records: np.ndarray, beside: Shard, gone: np.ndarray) -> None:
+    def watch(self, records: np.ndarray, beside: Shard, gone: np.ndarray, probing: bool = True) -> None:
         """Take the same records as the shedding shard has just taken, which has shed some rows meanwhile.
+
+        Rows that were not probing there find no matches here.
 
         A sample is begun between two pieces, where both have taken the same rows (`ahead`, `get_ready`), so that what
         the other one holds at that moment is known.
@@ -134,7 +136,7 @@ class Tracker:
                 mark_sample(self.shard.words, records, words, self.share, numbers, departed)
             stored = np.cumsum(records[at.R_LIVE :: words] == 1)
             taken = int(np.searchsorted(stored, free, side="right")) * words
-            self.shard.count(records[:taken])
+            self.shard.count(records[:taken], probing)
             records, free = records[taken:], self._room(beside)
 
     def lose(self, gone: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -207,6 +209,11 @@ class Tracker:
         """Let no row before a time be waited for any longer."""
         if self.shard is not None:
             self.shard.raise_watermark(mark)
+
+    def finish(self) -> None:
+        """Let no row be waited for any longer."""
+        if self.shard is not None:
+            self.shard.finish()
 
     def go_by(self, own_clock: bool) -> None:
         """Let the times of rows move the watermark from now on, or not."""

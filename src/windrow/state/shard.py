@@ -13,6 +13,8 @@ from windrow.kernels import layout as at
 from windrow.kernels import maintenance
 from windrow.kernels.drive_many import drive_many
 from windrow.kernels.drive_pair import drive_pair
+from windrow.kernels.hooks import hooks
+from windrow.kernels.stages import look_many, look_pair
 from windrow.state import block, room
 from windrow.state.auto.samples import Sample
 from windrow.state.auto.trials import Trials
@@ -22,6 +24,7 @@ from windrow.state.probe_orders import route
 
 REROUTE_EVERY = 1 << 14  # arrivals between two looks at the probe orders
 FIRST_OUT = 1 << 14
+_LOOKED = [at.EMIT, at.VALUE, at.NEED]  # what a look changes on its way, beside the tally
 _CAPS = ((at.CAP_ROWS, at.USED_ROWS), (at.CAP_BYTES, at.USED_BYTES))
 
 
@@ -56,24 +59,25 @@ class Shard:
         self.words = words
         self.floats = words.view(np.float64)
 
-    def advance(self, batch: np.ndarray) -> Iterator[np.ndarray]:
+    def advance(self, batch: np.ndarray, probing: bool = True) -> Iterator[np.ndarray]:
         """Take a batch of row records; yields matches as arrays [stream, match] of payload rows, in pieces.
 
-        Of several joins a last line names the join of each match; streams that it does not join have NONE.
+        Of several joins a last line names the join of each match; streams that it does not join have NONE. Rows that
+        are not probing find no matches, here and wherever something is tried out.
         """
         if self.trials is None:
-            yield from self._drive(batch)
+            yield from self._drive(batch, probing)
             return
         for piece in self.trials.pieces(batch):
-            yield from self._drive(piece)
-            self.trials.watch(piece)
+            yield from self._drive(piece, probing)
+            self.trials.watch(piece, probing)
 
-    def count(self, batch: np.ndarray) -> None:
+    def count(self, batch: np.ndarray, probing: bool = True) -> None:
         """Take a batch of row records for its counts alone."""
-        for _ in self._drive(batch):
+        for _ in self._drive(batch, probing):
             pass
 
-    def _drive(self, batch: np.ndarray) -> Iterator[np.ndarray]:
+    def _drive(self, batch: np.ndarray, probing: bool) -> Iterator[np.ndarray]:
         """Run the driver until the batch is taken."""
         self._reroute()
         self.words[at.CURSOR] = 0
@@ -81,7 +85,7 @@ class Shard:
         lines = self.plan.streams + (self.plan.joins is not None)
         out = np.empty((lines, FIRST_OUT if self.words[at.EMIT] else 0), np.int64)
         while True:
-            status, out, found = drive(self.plan.hooks, self.words, batch, out)
+            status, out, found = drive(self.plan.hooks, self.words, batch, out, probing)
             if found:
                 yield out[:, :found].copy()
             if status == at.DONE:
@@ -89,6 +93,31 @@ class Shard:
             if status == at.FULL:
                 raise Full
             self.make_room(status)
+
+    def look(self, batch: np.ndarray, counts: np.ndarray, emit: bool, first: bool = False) -> Iterator[np.ndarray]:
+        """Look for matches with a batch of row records, of which none is stored: yields them as `advance` does, if they
+        are to be emitted, and fills in how many each row has; if the first is enough, only whether it has any.
+
+        When it has ended, the shard is as it was before, but for room that may have been lacking.
+        """
+        kept, tally = self.words[_LOOKED].copy(), self._tally().copy()
+        self.words[at.EMIT] = emit
+        look = look_pair if self.plan.is_pair else look_many
+        out = np.empty((self.plan.streams + (self.plan.joins is not None), FIRST_OUT if emit else 0), np.int64)
+        row = 0
+        try:
+            while row < len(counts):
+                end, out, found = look(hooks("first" if first else "exact"), self.words, batch, out, counts, row)
+                if end < 0:
+                    self.words[at.NEED] = 1
+                    self.make_room(at.GROW_SLOTS)
+                    continue
+                row = end
+                if found:
+                    yield out[:, :found].copy()
+        finally:
+            self.words[_LOOKED] = kept
+            self._tally()[:] = tally
 
     @property
     def capacity(self) -> Capacity:
@@ -126,9 +155,16 @@ class Shard:
 
     def raise_watermark(self, mark: int) -> None:
         """Let no row before a time be waited for any longer: what could only match such rows expires."""
-        maintenance.raise_watermark(self.plan.hooks, self.words, mark)
+        self._pass_time(mark, ends=False)
+
+    def finish(self) -> None:
+        """Let no row be waited for any longer: every resident expires."""
+        self._pass_time(at.LATEST, ends=True)
+
+    def _pass_time(self, mark: int, ends: bool) -> None:
+        maintenance.raise_watermark(self.plan.hooks, self.words, mark, ends)
         for fork in self.trials.tried() if self.trials is not None else ():
-            maintenance.raise_watermark(fork.plan.hooks, fork.words, mark)
+            maintenance.raise_watermark(fork.plan.hooks, fork.words, mark, ends)
 
     def go_by(self, own_clock: bool) -> None:
         """Let the times of rows move the watermark from now on, or not."""

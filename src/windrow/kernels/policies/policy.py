@@ -4,6 +4,7 @@
     met, opened             its keys are looked up; a key is new
     arrived                 it is counted
     watches, matched        whether residents that it matches are looked at, and each of them
+    enough                  it has a match: whether it needs no more
     joined, rewarded        it has been probed, in one of several joins and in all
     found_all               its matches are counted
     learn_pair, learn_row   statistics see it
@@ -63,6 +64,12 @@ def watches(h: Any, m: Memory) -> bool:
 @inline
 def matched(h: Any, m: Memory, slot: int) -> None:
     """The present arrival matches a resident."""
+
+
+@inline
+def enough(h: Any, m: Memory) -> bool:
+    """Whether the present arrival, which has just matched, need not be probed further."""
+    return False
 
 
 @inline

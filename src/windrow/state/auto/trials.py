@@ -91,12 +91,12 @@ class Trials:
     def _arrivals(self) -> int:
         return int(self.shard.words[at.ARRIVALS])
 
-    def watch(self, piece: np.ndarray) -> None:
+    def watch(self, piece: np.ndarray, probing: bool = True) -> None:
         """Let the forks take what the shard has just taken; look, if it is time."""
         if self.forks:
             rows = self.sample.of(piece, self.shard)
             for fork in self.tried():
-                fork.count(rows)
+                fork.count(rows, probing)
         if self._arrivals >= self.next:
             self._look()
 
