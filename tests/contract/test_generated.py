@@ -163,8 +163,8 @@ class Twins:
             "no cap": query.memory is None, "refused": bool(refused),
             "not begun": self.waits, "begun late": waited and tracker is not None and tracker.begun,
             "sampled late": waited and tracker is not None and tracker.share < 1.0,
-            "forks": trials is not None and len(trials.forks) == 1,
-            "samples": trials is not None and len(trials.forks) > 1,
+            "forks": trials is not None and bool(trials.forks) and trials.sample.is_whole,
+            "samples": trials is not None and bool(trials.forks) and not trials.sample.is_whole,
             "resting": trials is not None and trials.window > 0 and not trials.forks,
         })  # fmt: skip
 

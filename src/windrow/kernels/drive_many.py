@@ -404,7 +404,7 @@ def drive_many(h: Any, block: Any, batch: Any, out: Any, probing: bool) -> tuple
             else:
                 out, sent, found = probe_many(h, m.w, slot, stream_of(m, slot), bound, cur, out, sent)
             h.found_all(h, m, found)
-            h.rewarded(h, m, r, at, NONE, found)
+            h.rewarded(h, m, r, at, key_of(m, slot, 0) if m.links > 0 else NONE, found)
             if m.w[LEARNED_AHEAD] == 0:
                 h.learn_row(h, m, r, rx, at, slot)
             settle_slot(h, m, r, rx, at, slot)
