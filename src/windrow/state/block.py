@@ -138,7 +138,7 @@ def start(plan: Plan, route: Route, emit: bool, capacity: Capacity | None = None
     }  # fmt: skip
     for word, switch in switches.items():
         words[word] = switch
-    write_learning(words, plan, not plan.learns_late)
+    write_learning(words, plan, not plan.defers_counting)
     lines = view(words, at.STREAMS_AT, plan.streams, at.STREAM_SIZE)
     lines[:, [at.OLDEST, at.NEWEST, at.HINT]] = NONE
     lines[:, [at.LAST_TIME, at.SEEN_FIRST, at.SEEN_LAST]] = LOW

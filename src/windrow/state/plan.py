@@ -154,7 +154,7 @@ class Plan:
         return self.streams == 2 and self.common_key
 
     @property
-    def learns_late(self) -> bool:
+    def defers_counting(self) -> bool:
         """Whether arrivals are counted only when a part of a cap is used (see kernels/policies/counting.py)."""
         plain = self.learning == Learning(at.STAT_RUNNING) and self.value is None and self.drop == 0.0
         return plain and self.is_pair

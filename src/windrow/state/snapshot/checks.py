@@ -13,10 +13,10 @@ from windrow.kernels.layout import HIGH, LOW, NONE
 from windrow.state.block import FIRST_TRIAL
 from windrow.state.plan import Plan
 
-HEAVIEST = 1e100  # estimate.fade scales all weights down before they pass it
+HEAVIEST = 1e100  # counts.fade scales all weights down before they pass it
 LEAST_STEP, LARGEST = 1e-6, 1e304  # of a histogram: hist_learn starts with the one, and takes values below 1e300
 ROUNDED = 1.0 + 1e-9
-MOST = 1e290  # of a sum of weights, or of values (estimate.MOST_GAIN): far above any, and adding to it changes nothing
+MOST = 1e290  # of a sum of weights, or of values (counts.MOST_GAIN): far above any, and adding to it changes nothing
 CREDITS = 2**53  # whole numbers below it are exact as floats
 
 
@@ -28,7 +28,7 @@ def head(words: np.ndarray, plan: Plan) -> bool:
     fine &= words[at.ROUTED] <= words[at.ARRIVALS]
     fine &= plan.value is not None or words[at.VALUE] == 0
     fine &= words[at.MATCHED] <= most_matches(words, plan)
-    fine &= words[at.LEARNING] == 1 or (plan.learns_late and words[at.LEARNING] == 0)
+    fine &= words[at.LEARNING] == 1 or (plan.defers_counting and words[at.LEARNING] == 0)
     fine &= words[at.RANKING] == 0 or (plan.ranked and words[at.RANKING] == 1)
     return bool(fine) and _weights(words, plan) and _tuned(words, plan) and _sampled(words.view(np.float64))
 
@@ -45,7 +45,7 @@ def most_credit(words: np.ndarray, plan: Plan) -> int:
 
 
 def _weights(words: np.ndarray, plan: Plan) -> bool:
-    """What an arrival weighs, and what AUTO goes by (estimate.fade, Trials._follow)."""
+    """What an arrival weighs, and what AUTO goes by (counts.fade, Trials._follow)."""
     weight, mix, until = words.view(np.float64)[[at.WEIGHT, at.MIX, at.MIX_UNTIL]].tolist()
     if not 1.0 <= weight <= HEAVIEST * ROUNDED:
         return False
@@ -83,7 +83,7 @@ def lines(words: np.ndarray, found: np.ndarray) -> bool:
     counters = found[:, [at.EXPIRED, at.RELEASED, at.SHED, at.SAMPLED, at.RANK]]
     fine = bool(((counters >= 0) & (counters < HIGH)).all()) and bool((found[:, at.SAMPLED] <= found[:, at.SHED]).all())
     fine &= int(counters[:, 4].sum()) == words[at.ARRIVALS]  # count_row raises both
-    fine &= words[at.RANDOM] <= int(found[:, at.SHED].sum())  # retain.victim
+    fine &= words[at.RANDOM] <= int(found[:, at.SHED].sum())  # policies/rand.py
     last = found[:, at.LAST_TIME]
     fine &= int(last.max()) == words[at.CLOCK]  # move_clock
     return bool(fine) and _seen(words, found)
@@ -136,12 +136,12 @@ def hists(found: np.ndarray, plan: Plan) -> bool:
 
 
 def life(found: np.ndarray) -> bool:
-    """Departures, and the mean time that rows were held (estimate.life_learn): clocks do not run backwards."""
+    """Departures, and the mean time that rows were held (policies/life_expected.py): clocks do not run backwards."""
     return _counted(found) and bool((found[:, 0::2] <= 1024.0).all())
 
 
 def sketch(found: np.ndarray, plan: Plan) -> bool:
-    """Counters, which only rise (estimate.sketch_add); those of worths may be infinite, as values may."""
+    """Counters, which only rise (sketch.sketch_add); those of worths may be infinite, as values may."""
     counts = found[0::2] if plan.value is not None else found
     return _counted(counts) and bool((found >= 0.0).all())
 
@@ -219,14 +219,14 @@ def credits_of(base: np.ndarray, gained: np.ndarray, most: int) -> bool:
 
 
 def gained(found: np.ndarray, filed: np.ndarray, residents: np.ndarray, seq: int) -> bool:
-    """What the residents of keys have gained, and what levels know of it (credit.pay_key): nothing without any."""
+    """What the residents of keys have gained, and what levels know of it (greedy_dual.pay_key): nothing without any."""
     fine = (found >= filed) & (filed >= 0.0) & (found <= seq)
     whole = (found == np.floor(found)) & (filed == np.floor(filed))
     return bool((fine & whole & ((residents > 0) | (found == 0.0))).all())
 
 
 def leaves(found: np.ndarray) -> bool:
-    """Ends and turns of leaves (score.set_leaf): clocks and lengths are finite."""
+    """Ends and turns of leaves (ranked.set_leaf): clocks and lengths are finite."""
     return bool(np.isfinite(found).all())
 
 
