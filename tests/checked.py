@@ -19,7 +19,7 @@ from numba import config
 
 import windrow  # noqa: F401  # all kernels are loaded before they are changed
 import windrow.kernels.policies as rooms
-from windrow.kernels import chains, directory, layout, memory, ordered, tournament
+from windrow.kernels import memory, ordered, places
 
 MOST_STEPS = 20_000_000  # of one case; the longest takes about a tenth
 
@@ -63,6 +63,10 @@ class Words:
         self._looked_at(index)
         self.array[index] = value
 
+    def view(self, _kind: Any) -> Words:
+        """The same words as floats."""
+        return floats(self)
+
 
 def ints(array: Any) -> Words:
     """The words of an array, or those that a view shows already."""
@@ -84,20 +88,20 @@ def check_kernels() -> None:
     _replace(memory.bare_floats, floats)
     _replace(memory.memory_of, _remembered(memory.memory_of, "held"))
     _replace(memory.memory_of_pair, _remembered(memory.memory_of_pair, "held_pair"))
-    _replace(chains.slot_at, _numbers(chains.slot_at, lambda m, slot: 0 <= slot < m.w[layout.SLOT_CAP]))
-    _replace(chains.stream_at, _numbers(chains.stream_at, lambda m, stream: 0 <= stream < m.streams))
+    _replace(places.slot_at, _numbers(places.slot_at, lambda m, slot: 0 <= slot < m.head.slot_cap))
+    _replace(places.stream_at, _numbers(places.stream_at, lambda m, stream: 0 <= stream < m.streams))
     _replace(
-        chains.link_at,
-        _numbers(chains.link_at, lambda m, slot, link: 0 <= slot < m.w[layout.SLOT_CAP] and 0 <= link < m.links),
+        places.link_at,
+        _numbers(places.link_at, lambda m, slot, link: 0 <= slot < m.head.slot_cap and 0 <= link < m.links),
     )
-    _replace(directory.key_at, _numbers(directory.key_at, lambda m, d, key: 0 <= d < m.dirs and 0 <= key < m.key_cap))
+    _replace(places.key_at, _numbers(places.key_at, lambda m, d, key: 0 <= d < m.dirs and 0 <= key < m.key_cap))
     _replace(
-        tournament.node_at,
-        _numbers(tournament.node_at, lambda m, pool, node: 0 <= pool < m.pools and 0 < node < 2 * m.leaves),
+        places.node_at,
+        _numbers(places.node_at, lambda m, pool, node: 0 <= pool < m.pools and 0 < node < 2 * m.leaves),
     )
     _replace(
         ordered.block_at,
-        _numbers(ordered.block_at, lambda m, ix, at: 0 <= ix < m.indexes and 0 <= at < m.w[layout.BLOCK_CAP]),
+        _numbers(ordered.block_at, lambda m, ix, at: 0 <= ix < m.indexes and 0 <= at < m.head.block_cap),
     )
 
 

@@ -39,7 +39,7 @@ import windrow as wr
 from windrow.errors import MemoryFull, SnapshotError, WindrowError
 from windrow.kernels import layout as at
 from windrow.spec import Query
-from windrow.state.block import view
+from windrow.state.parts import view
 from windrow.state.snapshot import form as snapshot
 from windrow.state.snapshot import narrow
 
@@ -127,10 +127,10 @@ def assert_inside(engine: Any) -> None:
     """No pool is above its cap, and nothing is counted below zero."""
     if engine._shard is None:
         return
-    pools = view(engine._shard.words, at.POOLS_AT, engine._shard.plan.pools, at.POOL_SIZE)
-    assert (pools[:, at.USED_ROWS] <= pools[:, at.CAP_ROWS]).all(), "more rows than the cap"
-    assert (pools[:, at.USED_BYTES] <= pools[:, at.CAP_BYTES]).all(), "more bytes than the cap"
-    assert (pools[:, [at.USED_ROWS, at.USED_BYTES]] >= 0).all(), "less than nothing is used"
+    pools = view(engine._shard.words, at.Head.pools_at, engine._shard.plan.pools, at.POOL_SIZE)
+    assert (pools[:, at.Pool.used_rows] <= pools[:, at.Pool.cap_rows]).all(), "more rows than the cap"
+    assert (pools[:, at.Pool.used_bytes] <= pools[:, at.Pool.cap_bytes]).all(), "more bytes than the cap"
+    assert (pools[:, [at.Pool.used_rows, at.Pool.used_bytes]] >= 0).all(), "less than nothing is used"
     assert engine.metrics.matched >= 0
 
 

@@ -31,7 +31,7 @@ from windrow.policies import greedy_dual
 from windrow.spec import Memory, Query, Value, Window
 from windrow.spec.bytesize import parse_bytes
 from windrow.state.auto import trials as choosing
-from windrow.state.block import Capacity
+from windrow.state.parts import Capacity
 
 END = 2**63 - 1
 EXTREME = [math.inf, -math.inf, math.nan, 1e308, -1e308, 5e-324, None, 1e150, -0.0]

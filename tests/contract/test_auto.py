@@ -14,7 +14,8 @@ from windrow.state.auto import trials as choosing
 from windrow.state.auto.choices import CHOICES, Choice
 from windrow.state.auto.samples import NOBODY
 from windrow.state.auto.trials import Trials
-from windrow.state.block import leaf_records, view
+from windrow.state.block import leaf_records
+from windrow.state.parts import view
 from windrow.state.snapshot.reading import learned
 
 STEPS, WINDOW = 1_500, 60
@@ -62,7 +63,7 @@ def check(engine: wr.Engine) -> None:
     limit = engine.query.memory
     assert limit is not None
     if limit.rows is not None:
-        assert shard.words[at.PEAK_ROWS] <= limit.rows
+        assert shard.words[at.Head.peak_rows] <= limit.rows
     else:
         assert metrics.peak_bytes <= limit.bytes
 
@@ -200,11 +201,11 @@ def follow(engine: wr.Engine, choice: int) -> None:
 def relative(engine: wr.Engine) -> np.ndarray:
     """What is usual on each stream, as the engine counts now, over the largest count of a key."""
     shard = engine.bound()[1]
-    plan, choice = shard.plan, int(shard.words[at.CHOICE])
-    means = view(shard.words, at.MEANS_AT, plan.directories * plan.streams, 1 + at.CHOICE_WORDS).view(np.float64)
+    plan, choice = shard.plan, int(shard.words[at.Head.choice])
+    means = view(shard.words, at.Head.means_at, plan.directories * plan.streams, 1 + at.CHOICE_WORDS).view(np.float64)
     words = learned(plan)
     kind = "brief" if choice & at.BRIEF else "freq"
-    keys = view(shard.words, at.KEYS_AT, plan.directories * shard.capacity.keys, plan.key_words()).view(np.float64)
+    keys = view(shard.words, at.Head.keys_at, plan.directories * shard.capacity.keys, plan.key_words()).view(np.float64)
     most = max(float(keys[:, words[f"{kind}{s}"]].max()) for s in range(plan.streams))
     used = means[means[:, 0] > 0.0]
     return np.asarray(used[:, 1 + choice] / most)
@@ -232,11 +233,11 @@ def test_all_arrivals_weigh_as_much_as_recent_ones() -> None:
     shard, ratios = engine.bound()[1], []
     for start in range(200, 599, 7):
         engine.push({name: table.slice(start, 7) for name, table in tables.items()})
-        keys = view(shard.words, at.KEYS_AT, shard.capacity.keys, shard.plan.key_words()).view(np.float64)
+        keys = view(shard.words, at.Head.keys_at, shard.capacity.keys, shard.plan.key_words()).view(np.float64)
         words = learned(shard.plan)
         recent = sum(float(keys[:, words[f"brief{s}"]].sum()) for s in range(2))
-        ratios.append(float(shard.floats[at.MIX]) * 400 / recent)  # as many as there were when they were weighed
-        assert shard.floats[at.WEIGHT] < shard.floats[at.MIX_UNTIL]
+        ratios.append(float(shard.floats[at.Head.mix]) * 400 / recent)  # as many as there were when they were weighed
+        assert shard.floats[at.Head.weight] < shard.floats[at.Head.mix_until]
     assert 1.0 < min(ratios) < 1.4 and 2.0 < max(ratios) < 2.8
 
 
@@ -250,7 +251,7 @@ def test_counts_of_many_partners_can_be_multiplied() -> None:
     for start in range(100, 600, 10):
         engine.push({name: table.slice(start, 10) for name, table in tables.items()})
         shard = engine.bound()[1]
-        worth = leaf_records(shard.words, shard.plan).view(np.float64)[..., at.BASE]
+        worth = leaf_records(shard.words, shard.plan).view(np.float64)[..., at.Node.base]
         assert worth[np.isfinite(worth)].max() < 1e120
 
 
@@ -316,7 +317,7 @@ def test_a_popular_key_does_not_make_samples_large(few: int, monkeypatch: pytest
         engine = wr.Engine(query(100), count_only=True)
         engine.push(tables)
         mine = trials(engine)
-        held = [int(fork.stream_counter(at.ROWS).sum()) for fork in mine.tried()]
+        held = [int(fork.stream_counter(at.Stream.rows).sum()) for fork in mine.tried()]
         assert len(held) > 1 and len(mine.sample.popular) == (0 if few else 2)
         assert 10 <= min(held) <= max(held) <= 50
 

@@ -149,7 +149,7 @@ def test_trials_of_few_keys_end_when_many_come() -> None:
     for start in range(0, 2 * n, 1_000):
         if start == n:  # a trial begins when the last few keys have come, and would go on
             shard.trials.restart()
-            shard.trials.next = shard.trials.end = int(shard.words[at.ARRIVALS]) + 1
+            shard.trials.next = shard.trials.end = int(shard.words[at.Head.arrivals]) + 1
         engine.push({name: table.slice(start, 1_000) for name, table in tables.items()})
         forks = list(shard.trials.tried())
         tried[start >= n] += bool(forks)

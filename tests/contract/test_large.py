@@ -44,5 +44,5 @@ def test_leaves_that_wait_shed_what_others_would(policy: wr.policies.Policy, mem
         assert engine.metrics.shed == other.metrics.shed
         other = wr.Engine.restore(other.snapshot())
     assert engine.metrics.shed > 10_000 and engine.metrics.matched > 1_000
-    assert engine.bound()[1].words[at.TABLE_SIZE] > at.CACHED
+    assert engine.bound()[1].words[at.Head.table_size] > at.CACHED
     assert engine.snapshot() == other.snapshot()

@@ -373,7 +373,7 @@ def test_a_look_where_no_slot_is_free() -> None:
     row = pa.table({"t": [1], "k": [7]})
     engine = wr.Engine(query, dict.fromkeys("abc", row.schema))
     shard, stored = engine.bound()[1], 0
-    while shard.words[at.TOP] < shard.words[at.SLOT_CAP]:
+    while shard.words[at.Head.top] < shard.words[at.Head.slot_cap]:
         stages.store(engine, {"b": row, "c": row})
         stored += 1
         assert stored < 10_000

@@ -15,15 +15,15 @@ from windrow.state.probe_orders import route
 
 def plan_of(streams: int = 2, pools: int = 1, bands: int = 0, directories: int = 1, **fields: Any) -> Plan:
     """A plan whose streams share keys, or so many integer columns compared by band predicates between neighbours."""
-    windows = np.zeros((streams, at.OFFSET - at.REACH), np.int64)
+    windows = np.zeros((streams, at.Stream.offset - at.Stream.reach), np.int64)
     windows[:, 0], windows[:, 1], windows[:, 2] = at.HIGH, -at.HIGH, 1
-    windows[:, at.POOL - at.REACH] = np.arange(streams) % pools
+    windows[:, at.Stream.pool - at.Stream.reach] = np.arange(streams) % pools
     lines = []
     for d in range(directories):
         for s in range(streams - 1):
-            lines.append(_line(P_LEFT=s, P_RIGHT=s + 1, P_LEFT_COL=d))
+            lines.append(_line(left=s, right=s + 1, left_col=d))
     for column in range(bands):
-        lines.append(_line(P_KIND=at.P_BAND, P_RIGHT=1, P_LEFT_COL=column, P_RIGHT_COL=column, P_DIMS=1))
+        lines.append(_line(kind=at.P_BAND, right=1, left_col=column, right_col=column, dims=1))
     return Plan(
         classes=np.tile(np.arange(directories), (streams, 1)).astype(np.int64),
         directories=directories,
@@ -39,7 +39,7 @@ def plan_of(streams: int = 2, pools: int = 1, bands: int = 0, directories: int =
 def block_of(plan: Plan) -> np.ndarray:
     """The block of an empty shard, with its tables filled and its tournaments decided, as when rows have been shed."""
     words = block.start(plan, route(plan), emit=False)
-    words[at.RANKING] = plan.ranked
+    words[at.Head.ranking] = plan.ranked
     maintenance.rebuild(plan.hooks, words)
     return words
 
@@ -47,5 +47,5 @@ def block_of(plan: Plan) -> np.ndarray:
 def _line(**words: int) -> np.ndarray:
     line = np.zeros(at.PRED_SIZE, np.int64)
     for name, word in words.items():
-        line[getattr(at, name)] = word
+        line[getattr(at.Predicate, name)] = word
     return line

@@ -15,7 +15,7 @@ from windrow.kernels import layout as at
 from windrow.kernels import live_columns
 from windrow.policies import Age
 from windrow.spec import Memory, Query, Stream, Window
-from windrow.state.block import view
+from windrow.state.parts import view
 
 SCHEMA = pa.schema([("t", pa.int64()), ("k", pa.int64())])
 
@@ -34,7 +34,7 @@ def table(times: Any, keys: Any) -> pa.Table:
 def held(engine: Any) -> set[int]:
     """The sequence numbers of the residents."""
     words = engine._shard.words
-    return set(live_columns.read_slots(words, live_columns.by_age(words), np.array([at.ARRIVED]))[0].tolist())
+    return set(live_columns.read_slots(words, live_columns.by_age(words), np.array([at.Slot.seq]))[0].tolist())
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def matches(policy: Any, memory: int, gap: tuple[int, int], window: int = 200) -
     later = np.maximum(t - rng.integers(*gap, steps), -1)
     for part in np.array_split(t, 4):
         engine.push({"a": table(part, part), "b": table(part, later[part])})
-    lines = view(engine._shard.words, at.AGES_AT, 2, at.AGE_SIZE).view(np.float64)
+    lines = view(engine._shard.words, at.Head.ages_at, 2, at.AGE_SIZE).view(np.float64)
     return engine.metrics.matched, lines[0, at.A_LIMIT]
 
 

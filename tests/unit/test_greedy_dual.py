@@ -18,7 +18,7 @@ from windrow.kernels import layout as at
 from windrow.kernels import live_columns
 from windrow.policies import GreedyDual
 from windrow.spec import Band, Equal, Memory, Query, Stream, Value, Window
-from windrow.state.block import view
+from windrow.state.parts import view
 
 NAMES = "abcd"
 SCHEMA = pa.schema([("t", pa.int64()), ("k", pa.int64()), ("x", pa.int64())])
@@ -47,13 +47,13 @@ def credits_of(engine: Any) -> dict[int, float]:
     """The credit of every resident, by sequence number."""
     shard = engine._shard
     plan, words = shard.plan, shard.words
-    rows = view(words, at.SLOTS_AT, shard.capacity.slots, plan.slot_words())[live_columns.by_age(words)]
-    credits = rows[:, plan.offsets()[at.SCORE_OFF]].copy().view(np.float64)
+    rows = view(words, at.Head.slots_at, shard.capacity.slots, plan.slot_words())[live_columns.by_age(words)]
+    credits = rows[:, plan.offsets()[at.Head.score_off]].copy().view(np.float64)
     if plan.credits_by_key:
-        keys = view(words, at.KEYS_AT, shard.capacity.keys, plan.key_words()).view(np.float64)
-        stream = rows[:, at.COST] & at.STREAM_MASK
-        credits += keys[rows[:, at.LINK0 + at.KEY], at.PER_STREAM * stream + at.FREQ]
-    return dict(zip(rows[:, at.ARRIVED].tolist(), credits.tolist(), strict=True))
+        keys = view(words, at.Head.keys_at, shard.capacity.keys, plan.key_words()).view(np.float64)
+        stream = rows[:, at.Slot.cost] & at.STREAM_MASK
+        credits += keys[rows[:, at.LINK0 + at.Link.key], at.chain_word(stream, at.FREQ)]
+    return dict(zip(rows[:, at.Slot.seq].tolist(), credits.tolist(), strict=True))
 
 
 def same_but_for_a_shift(found: dict[int, float], twin: Twin) -> None:
@@ -168,10 +168,10 @@ def lag_and_width(engine: Any) -> tuple[float, int]:
     plan, words = shard.plan, shard.words
     lag = 0.0
     if plan.credits_by_key:
-        keys = view(words, at.KEYS_AT, shard.capacity.keys, plan.key_words()).view(np.float64)
+        keys = view(words, at.Head.keys_at, shard.capacity.keys, plan.key_words()).view(np.float64)
         for s in range(2):
-            lag = max(lag, float((keys[:, at.PER_STREAM * s + at.FREQ] - keys[:, 1 + at.PER_STREAM * 2 + s]).max()))
-    return lag, 1 << int(view(words, at.CREDIT_AT, 1, at.CREDIT_SIZE)[0, at.C_SHIFT])
+            lag = max(lag, float((keys[:, at.chain_word(s, at.FREQ)] - keys[:, 1 + at.PER_STREAM * 2 + s]).max()))
+    return lag, 1 << int(view(words, at.Head.credit_at, 1, at.CREDIT_SIZE)[0, at.Credit.shift])
 
 
 @pytest.mark.parametrize(("method", "keys", "cap"), [(1, 2, 90), (1, 40, 60), (2, 4, 60)])
@@ -229,7 +229,7 @@ def test_the_tuner_finds_where_to_start() -> None:
         for part in range(4):
             t = np.arange(part * 10_000, part * 10_000 + 10_000)
             engine.push({n: pa.table({"t": t, "k": keys[t], "x": t}, schema=SCHEMA) for n, keys in make.items()})
-        return engine.metrics.matched, int(engine._shard.words[at.INITIAL])
+        return engine.metrics.matched, int(engine._shard.words[at.Head.initial])
 
     rng = np.random.default_rng(4)
     steady = {n: rng.zipf(1.3, 40_000) % 500 for n in "ab"}

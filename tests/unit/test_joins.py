@@ -156,14 +156,14 @@ def _schema() -> pa.Schema:
 def scores(engine: Any) -> dict[int, float]:
     """The score of each resident, taken when it came, by its time."""
     words = engine._shard.words
-    found = read_slots(words, by_age(words), np.array([at.TIME, int(words[at.SCORE_OFF])]))
+    found = read_slots(words, by_age(words), np.array([at.Slot.time, int(words[at.Head.score_off])]))
     return dict(zip(found[0].tolist(), found[1].view(np.float64).tolist(), strict=True))
 
 
 def ranking(engine: Any) -> None:
     """Let residents be ranked, as they are from the first row on that is shed."""
     shard = engine.bound()[1]
-    shard.words[at.RANKING] = 1
+    shard.words[at.Head.ranking] = 1
     maintenance.rebuild(shard.plan.hooks, shard.words)
 
 

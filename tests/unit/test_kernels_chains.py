@@ -9,9 +9,9 @@ from numba import njit
 
 import windrow as wr
 from windrow.kernels import layout as at
-from windrow.kernels.chains import chain_place, key_of, link_at
-from windrow.kernels.directory import key_at
+from windrow.kernels.chains import chain_place
 from windrow.kernels.memory import memory_of
+from windrow.kernels.places import chain, key_at, key_of, link_at
 
 ROWS = 3000
 
@@ -23,8 +23,8 @@ def places(block, slots):
     found = np.empty((slots.shape[0], 3), np.int64)
     for k in range(slots.shape[0]):
         slot = slots[k]
-        tail = m.w[key_at(m, 0, key_of(m, slot, 0)) + at.TAIL]
-        found[k, 0] = m.w[link_at(m, slot, 0) + at.LINK_OLDER]
+        tail = chain(key_at(m, 0, key_of(m, slot, 0)), 0).tail
+        found[k, 0] = link_at(m, slot, 0).older
         found[k, 1], found[k, 2] = chain_place(m.w, slot, 0, tail)
     return found
 
@@ -46,10 +46,10 @@ def test_a_popular_key_is_found_by_age_and_a_rare_one_by_its_chain(popular):
     random = Random(4)
     keys = [0 if random.random() < popular else random.randrange(1, 400) for _ in range(ROWS)]
     shard = shard_of(keys)
-    slots, slot = [], int(shard.words[shard.words[at.STREAMS_AT] + at.OLDEST])
+    slots, slot = [], int(shard.words[shard.words[at.Head.streams_at] + at.Stream.oldest])
     while slot >= 0:
         slots.append(slot)
-        slot = int(shard.words[shard.words[at.SLOTS_AT] + slot * shard.words[at.SLOT_WORDS] + at.NEWER])
+        slot = int(shard.words[shard.words[at.Head.slots_at] + slot * shard.words[at.Head.slot_words] + at.Slot.newer])
     assert len(slots) == ROWS
     found = places(shard.words, np.array(slots))
     before, place, steps = found.T

@@ -10,7 +10,7 @@ from tests.unit.blocks import block_of, plan_of
 from windrow.kernels import layout as at
 from windrow.kernels.directory import KEY_MASK, add, find, refill, remove
 from windrow.kernels.memory import memory_of
-from windrow.state.block import view
+from windrow.state.parts import view
 
 FIND, ADD, REMOVE, REFILL = range(4)
 
@@ -78,21 +78,23 @@ def test_a_directory_is_a_dict_of_codes(shape, streams, d):
     assert len(wrong) == 0, [(int(k), ops[k], int(answers[k])) for k in wrong[:5]]
 
     final = {code: key for kind, code, key in ops[-len(set(codes.tolist())) :] if kind == FIND and key >= 0}
-    lines = view(block, at.DIRS_AT, 2, at.DIR_SIZE)
-    table = view(block, at.TABLES_AT, 2, int(block[at.TABLE_SIZE]))
+    lines = view(block, at.Head.dirs_at, 2, at.DIR_SIZE)
+    table = view(block, at.Head.tables_at, 2, int(block[at.Head.table_size]))
     live = sorted((table[d][table[d] >= 0] & KEY_MASK).tolist())
-    assert len(live) == len(set(live)) == lines[d, at.KEY_LIVE]
+    assert len(live) == len(set(live)) == lines[d, at.Directory.live]
     assert set(final.values()) <= set(live)
-    assert (table[1 - d] == at.NONE).all() and lines[1 - d, at.KEY_LIVE] == 0
-    records = view(block, at.KEYS_AT, 2 * int(block[at.KEY_CAP]), plan.key_words())[d * int(block[at.KEY_CAP]) :]
+    assert (table[1 - d] == at.NONE).all() and lines[1 - d, at.Directory.live] == 0
+    records = view(block, at.Head.keys_at, 2 * int(block[at.Head.key_cap]), plan.key_words())[
+        d * int(block[at.Head.key_cap]) :
+    ]
     for code, key in final.items():
-        assert records[key, at.CODE] == code
+        assert records[key, at.Key.code] == code
 
 
 def test_a_new_key_has_empty_chains_and_no_counts():
     plan = plan_of(streams=3, value="product")
     block = block_of(plan)
-    records = view(block, at.KEYS_AT, int(block[at.KEY_CAP]), plan.key_words())
+    records = view(block, at.Head.keys_at, int(block[at.Head.key_cap]), plan.key_words())
     answers = np.zeros(1, np.int64)
     replay(block, 0, np.array([ADD]), np.array([77]), answers)
     records[0, 1:] = 123  # what an earlier owner of the record may have left there

@@ -13,15 +13,16 @@ from tests.unit.blocks import block_of, plan_of
 
 from windrow.kernels import layout as at
 from windrow.kernels import maintenance
-from windrow.kernels.directory import add, find, key_at
+from windrow.kernels.directory import add, find
 from windrow.kernels.hooks import hooks
 from windrow.kernels.memory import memory_of
+from windrow.kernels.places import chain, histogram_at, key_at
 from windrow.kernels.policies.life_expected import life_expected, life_learn
-from windrow.kernels.statistics.counts import fade, freq_at, learn_key, start_key, worth_at
+from windrow.kernels.statistics.counts import fade, learn_key, start_key, worth_at
 from windrow.kernels.statistics.histogram import hist_learn, hist_share
 from windrow.kernels.statistics.oracle import oracle_line
 from windrow.state import block as blocks
-from windrow.state.block import Capacity, view
+from windrow.state.parts import Capacity, view
 from windrow.state.plan import Learning
 
 ARRIVE, HIST, SHARE, HELD, EXPECT, ORACLE = range(6)
@@ -32,7 +33,7 @@ WORD = 2**64 - 1
 def replay(h, block, ops, floats, answers):
     """Do all operations on directory 0, histogram 0 and the held times of a stream."""
     m = memory_of(block)
-    line = m.w[at.HISTS_AT]
+    line = histogram_at(m, 0)
     for k in range(ops.shape[0]):
         kind, stream, code = ops[k]
         a, b = floats[k]
@@ -43,10 +44,10 @@ def replay(h, block, ops, floats, answers):
                 start_key(m.w, 0, key, code)
             learn_key(h, m, 0, key, stream, code, a)
             record = key_at(m, 0, key)
-            answers[k, 0] = m.x[freq_at(record, stream)] / m.x[at.WEIGHT]
+            answers[k, 0] = chain(record, stream).freq / m.head.weight
             if m.valued:
-                answers[k, 1] = m.x[worth_at(m, record, stream)] / m.x[at.WEIGHT]
-            if m.x[at.GROWTH] != 1.0:
+                answers[k, 1] = m.x[worth_at(m, record, stream)] / m.head.weight
+            if m.head.growth != 1.0:
                 answers[k, 2] = fade(h, m.w)
         elif kind == HIST:
             hist_learn(m.w, line, a, b)
@@ -97,7 +98,7 @@ def test_the_mean_frequency_of_arrivals_is_the_mean_of_the_counts(half_life, cou
     block = block_of(plan)
     ops = arrivals(Random(4), count, 3)
     run(block, ops)
-    found = view(block, at.MEANS_AT, 1, 6).view(np.float64)[0].reshape(3, 2)
+    found = view(block, at.Head.means_at, 1, 6).view(np.float64)[0].reshape(3, 2)
     growth = Fraction(plan.learning.growth)  # exact, so nothing needs to be scaled down
     weight = Fraction(1)
     counts, seen = defaultdict(Fraction), defaultdict(list)
@@ -108,7 +109,7 @@ def test_the_mean_frequency_of_arrivals_is_the_mean_of_the_counts(half_life, cou
     for stream in range(3):
         assert found[stream, 0] == len(seen[stream])
         mean = sum(seen[stream]) / len(seen[stream]) / weight
-        assert found[stream, 1] / block.view(np.float64)[at.WEIGHT] == pytest.approx(float(mean)), stream
+        assert found[stream, 1] / block.view(np.float64)[at.Head.weight] == pytest.approx(float(mean)), stream
 
 
 def mix(word):
@@ -163,10 +164,10 @@ def test_a_histogram_knows_mass_up_to_a_bin(kind):
     }[kind]
     learned = [(values(k), random.choice([0.5, 1.0, 3.0])) for k in range(400)]
     run(block, [(HIST, 0, 0, value, weight) for value, weight in learned])
-    line = view(block, at.HISTS_AT, 2, at.HIST_SIZE).view(np.float64)[0]
+    line = view(block, at.Head.hists_at, 2, at.HIST_SIZE).view(np.float64)[0]
     total = sum(weight for _, weight in learned)
-    assert line[at.H_TOTAL] == pytest.approx(total)
-    bin_width = line[at.H_STEP]
+    assert line[at.Histogram.total] == pytest.approx(total)
+    bin_width = line[at.Histogram.step]
     spread = [value for value, _ in learned]
     ranges = [sorted(random.choices(spread, k=2)) for _ in range(60)]
     ranges += [[min(spread) - 1, max(spread) + 2 * bin_width], [max(spread) + 2 * bin_width, math.inf]]
@@ -211,8 +212,8 @@ def test_the_oracle_finds_every_code_and_no_other():
     codes = sorted({random.choice([-1, 1]) * random.randrange(2**62) for _ in range(200)} | {-(2**63), 2**63 - 1})
     block = blocks.regrown(block_of(plan), plan, Capacity(), oracle_rows=len(codes))
     maintenance.rebuild(plan.hooks, block)
-    view(block, at.ORACLE_START_AT, 1, 2)[0] = 0, len(codes)
-    lines = view(block, at.ORACLE_AT, len(codes), 5)
+    view(block, at.Head.oracle_start_at, 1, 2)[0] = 0, len(codes)
+    lines = view(block, at.Head.oracle_at, len(codes), 5)
     lines[:, 0] = codes
     lines.view(np.float64)[:, 1] = np.arange(len(codes))
     asked = codes + [code + 1 for code in codes[:-1]] + [code - 1 for code in codes[1:]]

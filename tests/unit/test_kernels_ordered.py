@@ -13,8 +13,9 @@ from tests.unit.blocks import block_of, plan_of
 
 from windrow.kernels import layout as at
 from windrow.kernels.memory import memory_of
-from windrow.kernels.ordered import block_at, insert, ordered_bits, remove, seek, used_at
-from windrow.state.block import view
+from windrow.kernels.ordered import block_at, insert, ordered_bits, remove, seek
+from windrow.kernels.places import index_at
+from windrow.state.parts import view
 
 INSERT, REMOVE, SCAN = range(3)
 SCANNED = 200  # pairs read per scan, so that scans pass from block to block
@@ -35,7 +36,7 @@ def replay(block, ix, ops, scans):
         else:
             place, here = seek(m.w, ix, number)
             for n in range(SCANNED):
-                if place >= m.w[used_at(m, ix)]:
+                if place >= index_at(m, ix).used:
                     break
                 record = block_at(m, ix, place)
                 scans[row, n, 0] = m.w[record + at.B_NUMBER + here]
@@ -49,8 +50,8 @@ def replay(block, ix, ops, scans):
 def numbered(plan):
     """A block whose slots have sequence numbers in their own order, so that pairs sort by (number, slot)."""
     block = block_of(plan)
-    slots = view(block, at.SLOTS_AT, int(block[at.SLOT_CAP]), plan.slot_words())
-    slots[:, at.ARRIVED] = np.arange(len(slots))
+    slots = view(block, at.Head.slots_at, int(block[at.Head.slot_cap]), plan.slot_words())
+    slots[:, at.Slot.seq] = np.arange(len(slots))
     return block
 
 
@@ -79,11 +80,11 @@ def operations(random, count, numbers):
 
 def blocks_of(block, ix, plan):
     """The pairs of each block, in order; and the numbers of all blocks."""
-    cap = int(block[at.BLOCK_CAP])
+    cap = int(block[at.Head.block_cap])
     count = len(plan.indexed())
-    order = view(block, at.ORDERS_AT, count, cap)[ix]
-    records = view(block, at.BLOCKS_AT, count * cap, at.BLOCK_WORDS)[ix * cap : (ix + 1) * cap]
-    used = int(view(block, at.INDEXES_AT, count, at.INDEX_SIZE)[ix, at.X_USED])
+    order = view(block, at.Head.orders_at, count, cap)[ix]
+    records = view(block, at.Head.blocks_at, count * cap, at.BLOCK_WORDS)[ix * cap : (ix + 1) * cap]
+    used = int(view(block, at.Head.indexes_at, count, at.INDEX_SIZE)[ix, at.Index.used])
     found = []
     for number in order[:used]:
         record = records[number]
@@ -116,7 +117,7 @@ def test_an_index_is_a_sorted_list_of_pairs(numbers, ix):
     assert [pair for part in found for pair in part] == pairs
     assert all(1 <= len(part) <= at.BLOCK for part in found)
     assert all(len(one) + len(other) > at.FILLED for one, other in pairwise(found))
-    assert order == list(range(int(block[at.BLOCK_CAP])))
+    assert order == list(range(int(block[at.Head.block_cap])))
     for other in set(range(4)) - {ix}:
         assert blocks_of(block, other, plan)[0] == []
 

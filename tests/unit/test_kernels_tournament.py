@@ -11,9 +11,10 @@ from tests.unit.blocks import block_of, plan_of
 from windrow.kernels import layout as at
 from windrow.kernels import maintenance
 from windrow.kernels.memory import memory_of
-from windrow.kernels.tournament import advance, clear, leaf_at, rebuild, update, winner
+from windrow.kernels.places import leaf_at
+from windrow.kernels.tournament import advance, clear, rebuild, update, winner
 from windrow.state import block as blocks
-from windrow.state.block import Capacity
+from windrow.state.parts import Capacity
 from windrow.state.shard import Shard
 
 SET, CLEAR, ADVANCE, REBUILD = range(4)
@@ -29,11 +30,11 @@ def replay(block, pool, ops, floats, winners):
         base, ends, turn, clock = floats[k]
         record = leaf_at(m, pool, leaf)
         if kind == SET:
-            m.x[record + at.BASE] = base
-            m.w[record + at.TIE] = tie
+            record.base = base
+            record.tie = tie
             if m.drifting:
-                m.x[record + at.ENDS] = ends
-                m.x[record + at.TURN] = turn
+                record.ends = ends
+                record.turn = turn
             update(m, pool, leaf, clock)
         elif kind == CLEAR:
             clear(m, record)
@@ -88,7 +89,7 @@ def test_the_winner_is_the_least_priority_and_of_equals_the_earliest(rule, strea
     maintenance.rebuild(plan.hooks, block)
     pool = pools - 1
     drifting = rule != "prob"
-    ops = list(operations(Random(seed), 3000, int(block[at.LEAVES]), drifting))
+    ops = list(operations(Random(seed), 3000, int(block[at.Head.leaves]), drifting))
     winners = np.empty(len(ops), np.int64)
     replay(block, pool, np.array([op[:3] for op in ops]), np.array([op[3:] for op in ops]), winners)
     twin, checked = Twin(drifting), 0
@@ -124,8 +125,8 @@ def test_growth_gives_tournaments_an_even_number_of_leaves(more):
     for plan in (plan_of(rule="life", pools=2), plan_of(3, rule="life"), plan_of(rule="prob", value="sum")):
         shard = Shard(plan)
         for _ in range(12):
-            for status, cap in ((at.GROW_SLOTS, at.SLOT_CAP), (at.GROW_KEYS, at.KEY_CAP)):
-                before, shard.words[at.NEED] = int(shard.words[cap]), more
+            for status, cap in ((at.GROW_SLOTS, at.Head.slot_cap), (at.GROW_KEYS, at.Head.key_cap)):
+                before, shard.words[at.Head.need] = int(shard.words[cap]), more
                 shard.make_room(status)
                 assert shard.words[cap] >= before + more
-            assert shard.words[at.LEAVES] % 2 == 0
+            assert shard.words[at.Head.leaves] % 2 == 0

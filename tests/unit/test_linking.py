@@ -85,8 +85,9 @@ def test_hooks_take_what_they_are_given(file: str) -> None:
     for name in vars(defaults):
         ours, theirs = getattr(module, name, getattr(defaults, name)), getattr(defaults, name)
         if callable(theirs) and hasattr(theirs, "py_func") and ours is not theirs:
-            assert ours.py_func.__code__.co_varnames[: ours.py_func.__code__.co_argcount] == (
-                theirs.py_func.__code__.co_varnames[: theirs.py_func.__code__.co_argcount]
+            assert (
+                ours.py_func.__code__.co_varnames[: ours.py_func.__code__.co_argcount]
+                == (theirs.py_func.__code__.co_varnames[: theirs.py_func.__code__.co_argcount])
             ), f"{file}.{name} takes other arguments"
 
 

@@ -16,7 +16,7 @@ from windrow.errors import MemoryTooSmall, SpecError
 from windrow.kernels import layout as at
 from windrow.policies import ALL, Given
 from windrow.spec import Band, Equal, Memory, Query, Stream, Value, Window
-from windrow.state.block import LEARNED, parts, view
+from windrow.state.parts import parts, view
 
 SCHEMA = pa.schema([("id", pa.int64()), ("t", pa.int64()), ("k", pa.int64()), ("x", pa.float64()), ("s", pa.string())])
 
@@ -118,8 +118,8 @@ def test_smaller_memory_holds_at_once_and_only_loses_matches(shape, policy):
 def index_use(engine):
     """Blocks used by each ordered index, and how many there are."""
     words = engine._shard.words
-    lines = view(words, at.INDEXES_AT, int(words[at.INDEXES]), at.INDEX_SIZE)
-    return lines[:, at.X_USED].tolist(), int(words[at.BLOCK_CAP])
+    lines = view(words, at.Head.indexes_at, int(words[at.Head.indexes]), at.INDEX_SIZE)
+    return lines[:, at.Index.used].tolist(), int(words[at.Head.block_cap])
 
 
 def test_rows_that_came_out_of_order_fit_when_they_move_in_order():
@@ -148,20 +148,24 @@ def test_rows_that_came_out_of_order_fit_when_they_move_in_order():
 def known(engine):
     """What the statistics of an engine know, by directory and code, with all that belongs to no single key."""
     plan, words = engine._binding.plan, engine._shard.words
-    top = view(words, at.DIRS_AT, plan.directories, at.DIR_SIZE)[:, at.KEY_TOP]
-    keys = view(words, at.KEYS_AT, plan.directories, int(words[at.KEY_CAP]) * plan.key_words())
+    top = view(words, at.Head.dirs_at, plan.directories, at.DIR_SIZE)[:, at.Directory.top]
+    keys = view(words, at.Head.keys_at, plan.directories, int(words[at.Head.key_cap]) * plan.key_words())
     keys = keys.reshape(plan.directories, -1, plan.key_words())
-    learned = [at.PER_STREAM * s + at.FREQ for s in range(plan.streams)]
+    learned = [at.chain_word(s, at.FREQ) for s in range(plan.streams)]
     learned += range(1 + at.PER_STREAM * plan.streams, plan.key_words())
     found = {
-        (d, int(record[at.CODE])): record[learned].tolist()
+        (d, int(record[at.Key.code])): record[learned].tolist()
         for d in range(plan.directories)
         for record in keys[d, : top[d]]
-        if record[at.COUNT] != at.NONE
+        if record[at.chain_word(0, at.Chain.count)] != at.NONE
     }
-    sizes = {part.word: part for part in parts(plan, engine._shard.capacity, int(words[at.ORACLE_ROWS]))}
-    whole = [view(words, word, sizes[word].outer, sizes[word].inner).tolist() for word in LEARNED]
-    return found, whole, engine._shard.floats[at.WEIGHT]
+    sizes = {part.word: part for part in parts(plan, engine._shard.capacity, int(words[at.Head.oracle_rows]))}
+    whole = [
+        view(words, word, sizes[word].outer, sizes[word].inner).tolist()
+        for word in sizes
+        if sizes[word].part.carried == "learned"
+    ]
+    return found, whole, engine._shard.floats[at.Head.weight]
 
 
 def start_with(query, batches):

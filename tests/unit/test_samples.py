@@ -14,7 +14,7 @@ from windrow.kernels import layout as at
 from windrow.kernels import trials
 from windrow.state.auto import samples
 from windrow.state.auto.samples import NOBODY, Sample, drawn
-from windrow.state.block import view
+from windrow.state.parts import view
 from windrow.state.shard import Shard
 
 MEMORY, WINDOW, WORDS = 3_000, 2_500, at.R_CODES + 1
@@ -96,7 +96,7 @@ def test_a_fork_has_its_share_of_rows_memory_and_matches(kind: str, few: int, mo
     fork = shard.fork(sample)
     share = sample.share
     assert share == pytest.approx(0.2) and 1.0 >= sample.seen >= share
-    rows = int(fork.stream_counter(at.ROWS).sum())
+    rows = int(fork.stream_counter(at.Stream.rows).sum())
     assert abs(rows - 600) < 100 and abs(fork.plan.cap_rows[0] - 600) < 100
     before = shard.matched, fork.matched
     trials = shard.trials
@@ -123,10 +123,14 @@ def test_forks_know_the_counts_of_their_keys(few: int, monkeypatch: pytest.Monke
 def counts(shard: Shard) -> dict[int, list[int]]:
     """By code, how often a key has come on each stream: of all arrivals, and of recent ones."""
     plan = shard.plan
-    top = int(view(shard.words, at.DIRS_AT, 1, at.DIR_SIZE)[0, at.KEY_TOP])
-    lines = view(shard.words, at.KEYS_AT, shard.capacity.keys, plan.key_words())[:top]
-    words = [at.FREQ, at.PER_STREAM + at.FREQ, *range(1 + 2 * at.PER_STREAM, plan.key_words())]
-    return {int(line[at.CODE]): line[words].tolist() for line in lines if line[at.COUNT] != at.NONE}
+    top = int(view(shard.words, at.Head.dirs_at, 1, at.DIR_SIZE)[0, at.Directory.top])
+    lines = view(shard.words, at.Head.keys_at, shard.capacity.keys, plan.key_words())[:top]
+    words = [at.chain_word(0, at.FREQ), at.chain_word(1, at.FREQ), *range(1 + 2 * at.PER_STREAM, plan.key_words())]
+    return {
+        int(line[at.Key.code]): line[words].tolist()
+        for line in lines
+        if line[at.chain_word(0, at.Chain.count)] != at.NONE
+    }
 
 
 @pytest.mark.parametrize("memory", ["300 kB", "6 MB", "8 MB"])
@@ -142,7 +146,7 @@ def test_forks_have_the_bytes_that_were_set_aside(kind: str, memory: str) -> Non
     assert sample is not None and not sample.is_whole
     fork = shard.fork(sample)
     assert fork.words.nbytes + sample.popular.nbytes <= shard.plan.fork_bytes
-    assert int(fork.stream_counter(at.ROWS).sum()) >= 40
+    assert int(fork.stream_counter(at.Stream.rows).sum()) >= 40
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ import windrow as wr
 from windrow import errors
 from windrow.kernels import layout as at
 from windrow.spec import Band, Query, Stream, Window, pair_query
-from windrow.state.block import view
+from windrow.state.parts import view
 from windrow.state.snapshot import form as snapshots
 from windrow.state.snapshot import narrow
 from windrow.state.snapshot.narrow import columns_of, table_of
@@ -43,7 +43,7 @@ def test_a_resident_takes_few_bytes_with_its_payload(options):
     engine = wr.Engine(pair_query("k", "t", "1 hour", **options), recall=False)
     engine.push(batch(0, 20_000))
     trials = engine.bound()[1].trials
-    tried = [] if trials is None else [int(fork.stream_counter(at.ROWS).sum()) for fork in trials.tried()]
+    tried = [] if trials is None else [int(fork.stream_counter(at.Stream.rows).sum()) for fork in trials.tried()]
     assert len(engine.snapshot()) <= 24 * (engine.metrics.total("resident_rows") + sum(tried))
 
 
@@ -233,7 +233,7 @@ def test_rows_of_endless_value_are_held_as_long_as_the_best():
     engine = wr.Engine(query)
     engine.push(tables)
     shard = engine.bound()[1]
-    lines = view(shard.words, at.LIFE_AT, 2 * at.LIFE_BINS, 2).view(np.float64).reshape(2, at.LIFE_BINS, 2)
+    lines = view(shard.words, at.Head.life_at, 2 * at.LIFE_BINS, 2).view(np.float64).reshape(2, at.LIFE_BINS, 2)
     assert lines[:, at.LIFE_BINS // 2 :, 0].sum() > lines[:, : at.LIFE_BINS // 2, 0].sum()
 
 

@@ -136,7 +136,7 @@ def _predicates(dirs: list[Directory], nums: Numbers) -> np.ndarray:
     for d, directory in enumerate(dirs):
         for left, right in directory.pairs:
             line = np.zeros(at.PRED_SIZE, np.int64)
-            line[[at.P_LEFT, at.P_RIGHT, at.P_LEFT_COL]] = left, right, d
+            line[[at.Predicate.left, at.Predicate.right, at.Predicate.left_col]] = left, right, d
             lines.append(line)
     if len(lines) + len(nums.preds) > at.INDEX_STRIDE:
         raise SpecError(
@@ -174,7 +174,7 @@ def _payload(
 
 def _windows(query: Query, domain: TimeDomain) -> np.ndarray:
     """The words REACH to POOL of each stream's line."""
-    found = np.zeros((len(query.streams), at.OFFSET - at.REACH), np.int64)
+    found = np.zeros((len(query.streams), at.Stream.offset - at.Stream.reach), np.int64)
     for s, stream in enumerate(query.streams):
         patience = ENDLESS
         if query.patience is not None:

@@ -104,7 +104,7 @@ class Engine:
         shard = Shard(binding.plan, emit=not self.count_only)
         if self._oracle and binding.plan.learning.kind == at.STAT_ORACLE:
             oracle_table(binding, self._oracle, shard)
-            binding = binding.with_oracle(int(shard.words[at.ORACLE_ROWS]))
+            binding = binding.with_oracle(int(shard.words[at.Head.oracle_rows]))
             shard.change(binding.plan)
         self._payloads = [Payload(s, binding.payload_schema(s)) for s in range(binding.plan.streams)]
         self._watch_departures(binding, shard)
@@ -141,7 +141,7 @@ class Engine:
 
     def judged(self, rows: list[Rows], mark: int = at.LOW) -> list[Rows]:
         """Coded rows, of which those behind the watermark, or the one that comes with them, are late."""
-        mark = max(mark, int(self.bound()[1].words[at.WATERMARK]))
+        mark = max(mark, int(self.bound()[1].words[at.Head.watermark]))
         return [r.judged(mark) for r in rows]
 
     def coded(self, batches: Mapping[str, Any], watermark: dt.datetime | int | None = None) -> tuple[list[Rows], int]:
@@ -182,7 +182,7 @@ class Engine:
     @property
     def watermark(self) -> int | None:
         """The least time that a row may still bring, in units of the time columns; None before any is known."""
-        mark = at.LOW if self._binding is None else int(self.bound()[1].words[at.WATERMARK])
+        mark = at.LOW if self._binding is None else int(self.bound()[1].words[at.Head.watermark])
         return None if mark == at.LOW else mark
 
     def departed(self) -> dict[str, pa.Table]:
@@ -248,7 +248,7 @@ class Engine:
                 self._departures.add_shed(gone, [payload.table() for payload in self._payloads])
             if self._tracker is not None:
                 self._tracker.lose(gone)
-            for s, rows in enumerate(shard.stream_counter(at.ROWS).tolist()):
+            for s, rows in enumerate(shard.stream_counter(at.Stream.rows).tolist()):
                 self._tidy(s, rows)
             self._shrink(changed=True)
         self.query = query

@@ -169,7 +169,7 @@ def _spread(part: Metrics) -> float:
     return part.matched / low - exact if low > 0 else exact
 
 
-_COUNTERS = (*reasons.NAMES.items(), ("resident_rows", at.ROWS))
+_COUNTERS = (*reasons.NAMES.items(), ("resident_rows", at.Stream.rows))
 
 
 def metrics_of(query: Query, shard: Shard, came: np.ndarray, false: np.ndarray, recall: Recall | None) -> Metrics:
@@ -185,10 +185,10 @@ def metrics_of(query: Query, shard: Shard, came: np.ndarray, false: np.ndarray, 
     by_join = zip(query.joins, (shard.matched_by_join - false).tolist(), strict=True)
     return Metrics(
         matched=shard.matched - int(false.sum()),
-        peak_rows=int(shard.words[at.PEAK_ROWS]),
-        peak_bytes=int(shard.words[at.PEAK_BYTES]),
+        peak_rows=int(shard.words[at.Head.peak_rows]),
+        peak_bytes=int(shard.words[at.Head.peak_bytes]),
         streams=streams,
-        value=float(shard.floats[at.VALUE]) if query.value is not None else None,
+        value=float(shard.floats[at.Head.value]) if query.value is not None else None,
         recall=recall.overall if recall else None,
         recall_interval=recall.interval if recall else None,
         recent_recall=recall.recent if recall else None,

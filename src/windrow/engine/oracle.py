@@ -12,7 +12,7 @@ from windrow.errors import SpecError
 from windrow.kernels import layout as at
 from windrow.kernels.statistics.counts import MOST_GAIN
 from windrow.spec import Query
-from windrow.state.block import view
+from windrow.state.parts import view
 from windrow.state.plan import Plan
 from windrow.state.shard import Shard
 from windrow.statistics import Oracle
@@ -53,9 +53,9 @@ def oracle_table(binding: Binding, whole: Mapping[str, pa.Table], shard: Shard) 
         lines.append(table)
         starts.append(starts[-1] + len(table))
     shard.grow(shard.capacity, oracle_rows=starts[-1])
-    view(shard.words, at.ORACLE_START_AT, 1, binding.plan.directories + 1)[0] = starts
+    view(shard.words, at.Head.oracle_start_at, 1, binding.plan.directories + 1)[0] = starts
     if starts[-1]:
-        view(shard.words, at.ORACLE_AT, starts[-1], 1 + 2 * streams)[:] = np.concatenate(lines)
+        view(shard.words, at.Head.oracle_at, starts[-1], 1 + 2 * streams)[:] = np.concatenate(lines)
     _write_means(shard, lines, streams)
     joins = binding.plan.joins
     for s, column in binding.plan.histograms():
@@ -87,7 +87,7 @@ def _counts(binding: Binding, rows: list[Rows], d: int) -> np.ndarray:
 
 def _write_means(shard: Shard, lines: list[np.ndarray], streams: int) -> None:
     """The frequency that the usual arrival of each stream meets, by which scores are compared."""
-    means = view(shard.words, at.MEANS_AT, len(lines), streams * 2).view(np.float64)
+    means = view(shard.words, at.Head.means_at, len(lines), streams * 2).view(np.float64)
     for d, table in enumerate(lines):
         counts = table.view(np.float64)[:, 1 : 1 + streams]
         total = np.maximum(counts.sum(axis=0), 1.0)

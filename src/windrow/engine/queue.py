@@ -264,7 +264,7 @@ class Queue:
             batch[name] = held.tables[s].take(pa.array(mine))
         state[state == kernel.SERVED] = kernel.SHED_HERE  # gone from here
         held.handed, self._q[kernel.UNHANDED] = last, np.count_nonzero(held.state[last:end] == kernel.SERVED)
-        shard.words[at.LEARNED_AHEAD] = self.form == "integrated"
+        shard.words[at.Head.learned_ahead] = self.form == "integrated"
         if self.form == "integrated":
             shard.learn()
         return self.engine.push(batch)

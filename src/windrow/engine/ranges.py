@@ -76,10 +76,10 @@ def _line(kind: int, found: Numbers, predicate: Predicate, query: Query) -> np.n
     """A predicate's line with its streams; its columns come next in each stream."""
     line = np.zeros(at.PRED_SIZE, np.int64)
     left, right = (query.names.index(s) for s in predicate.streams)
-    line[at.P_KIND] = kind
-    line[at.P_LEFT], line[at.P_RIGHT] = left, right
-    line[at.P_LEFT_COL], line[at.P_RIGHT_COL] = len(found.columns[left]), len(found.columns[right])
-    line[at.P_DIMS] = 1
+    line[at.Predicate.kind] = kind
+    line[at.Predicate.left], line[at.Predicate.right] = left, right
+    line[at.Predicate.left_col], line[at.Predicate.right_col] = len(found.columns[left]), len(found.columns[right])
+    line[at.Predicate.dims] = 1
     found.preds.append(line)
     found.pred_joins.append(found.join)
     return line
@@ -97,9 +97,9 @@ def _band(found: Numbers, predicate: Band, query: Query, schemas: dict[str, pa.S
     width = predicate.width
     amount, unit = (width.amount, width.unit) if isinstance(width, Duration) else (width, "steps")
     limit = width_in_units(amount, unit, type_, str(predicate))  # type: ignore[arg-type]
-    line[at.P_FLOAT] = domain == "float"
-    line[at.P_WIDTH] = as_word(int(limit)) if domain == "int" else 0
-    line[at.P_LIMIT : at.P_LIMIT + 1].view(np.float64)[0] = float(limit)
+    line[at.Predicate.is_float] = domain == "float"
+    line[at.Predicate.width] = as_word(int(limit)) if domain == "int" else 0
+    line[at.Predicate.limit : at.Predicate.limit + 1].view(np.float64)[0] = float(limit)
     for ref in refs:
         _add(found, query, ref, type_, domain, domain == "float")
 
@@ -108,8 +108,8 @@ def _distance(found: Numbers, predicate: Distance, query: Query, schemas: dict[s
     for ref in predicate.columns:
         common_number_type(_types((ref,), schemas), (ref,))
     line = _line(at.P_DISTANCE, found, predicate, query)
-    line[at.P_FLOAT], line[at.P_DIMS] = 1, len(predicate.left)
-    line[at.P_LIMIT : at.P_LIMIT + 1].view(np.float64)[0] = float(predicate.limit)
+    line[at.Predicate.is_float], line[at.Predicate.dims] = 1, len(predicate.left)
+    line[at.Predicate.limit : at.Predicate.limit + 1].view(np.float64)[0] = float(predicate.limit)
     for ref in predicate.columns:
         _add(found, query, ref, pa.float64(), "float", True)
 
@@ -124,6 +124,6 @@ def _compare(found: Numbers, predicate: Compare, query: Query, schemas: dict[str
             raise
         domain, type_ = "code", common_key_type(types, refs)  # type: ignore[assignment]
     line = _line(COMPARISONS[predicate.op], found, predicate, query)
-    line[at.P_FLOAT] = domain == "float"
+    line[at.Predicate.is_float] = domain == "float"
     for ref in refs:
         _add(found, query, ref, type_, domain)

@@ -33,7 +33,7 @@ from windrow.engine.snapshots import counts
 from windrow.errors import DuplicateColumn, MemoryFull
 from windrow.kernels import layout as at
 from windrow.spec import Memory, Query, shard_query
-from windrow.state.block import view
+from windrow.state.parts import view
 from windrow.state.shard import Shard
 from windrow.state.snapshot import form
 
@@ -190,10 +190,10 @@ class ShardedEngine(Engine):
     def _agree(self, most: int) -> None:
         """Raise the watermark of all shards to where all rows have brought it, but not past a time."""
         words = [engine.bound()[1].words for engine in self.engines]
-        mark = max(int(w[at.WATERMARK]) for w in words)
+        mark = max(int(w[at.Head.watermark]) for w in words)
         if self.own_clock:
             streams = len(self.query.streams)
-            lines = np.stack([view(w, at.STREAMS_AT, streams, at.STREAM_SIZE) for w in words])
+            lines = np.stack([view(w, at.Head.streams_at, streams, at.STREAM_SIZE) for w in words])
             mark = max(mark, min(_own_mark(lines), most))
         for engine in self.engines:
             engine._raise_watermark(mark)
@@ -303,9 +303,9 @@ def _own_mark(lines: np.ndarray) -> int:
 
     As kernels.retain.own_mark finds it, of the latest rows that any shard has seen.
     """
-    last = lines[:, :, at.LAST_TIME].max(axis=0)
+    last = lines[:, :, at.Stream.last_time].max(axis=0)
     clock, least = int(last.max()), at.LATEST
-    lags = lines[0, :, [at.PATIENCE, at.LATENESS]].view(np.uint64).tolist()
+    lags = lines[0, :, [at.Stream.patience, at.Stream.lateness]].view(np.uint64).tolist()
     for seen, patience, lateness in zip(last.tolist(), *lags, strict=True):
         least = min(least, max(max(seen, clock - patience) - lateness, at.LOW))
     return least

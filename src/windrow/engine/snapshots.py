@@ -62,7 +62,7 @@ def parts(binding: Binding, shard: Shard, payloads: Sequence[Payload], tracker: 
     found.append(_packed(shards.columns))
     for s in streams:
         if _keeps(binding, s):
-            rows = read_slots(shard.words, shards.slots[s], np.array([at.ROW]))[0]
+            rows = read_slots(shard.words, shards.slots[s], np.array([at.Slot.row]))[0]
             found.append(form.table_bytes(_live(payloads[s], rows)))
     if tracker is not None and tracker.shard is not None:
         found.append(_packed(saved_shard(tracker.shard, [frozenset[str]()] * binding.plan.streams).columns))
@@ -88,7 +88,10 @@ def _live(payload: Payload, rows: np.ndarray) -> pa.Table:
 
 def payload_bytes(binding: Binding, shard: Shard, stream: int) -> int:
     """Bytes of payload of a stream's residents, from what they are charged."""
-    rows, charged = int(shard.stream_counter(at.ROWS)[stream]), int(shard.stream_counter(at.BYTES)[stream])
+    rows, charged = (
+        int(shard.stream_counter(at.Stream.rows)[stream]),
+        int(shard.stream_counter(at.Stream.bytes)[stream]),
+    )
     return int((charged - rows * fixed_cost(binding)) / PAYLOAD_CHARGE)
 
 
@@ -96,9 +99,9 @@ def shrunk(shard: Shard, payloads: Sequence[Payload]) -> Shard:
     """The same shard in a block as large as its residents need, and their payload without dead rows."""
     streams = shard.plan.streams
     old = saved_shard(shard, [frozenset[str]()] * streams)
-    new, first = restored(shard.plan, bool(shard.words[at.EMIT]), old.columns, [{}] * streams), 0
+    new, first = restored(shard.plan, bool(shard.words[at.Head.emit]), old.columns, [{}] * streams), 0
     for payload, slots in zip(payloads, old.slots, strict=False):
-        rows = read_slots(shard.words, slots, np.array([at.ROW]))[0]
+        rows = read_slots(shard.words, slots, np.array([at.Slot.row]))[0]
         payload.hold(_live(payload, rows), first, len(rows))
         first += len(rows)
     return new
@@ -236,15 +239,17 @@ def counts(found: Any) -> np.ndarray:
 def _check_counters(state: State) -> None:
     """Every row that arrived is somewhere, once; and a shard has taken those that are neither late nor ignored."""
     shard, (arrived, late, ignored) = state.shard, state.arrived.T
-    lines = {word: shard.stream_counter(word) for word in (at.ROWS, *NAMES.values(), at.RANK)}
-    taken = lines[at.ROWS] + lines[at.EXPIRED] + lines[at.RELEASED] + lines[at.SHED]
-    if not np.array_equal(arrived, late + ignored + taken) or taken.sum() != shard.words[at.SEQ]:
+    lines = {word: shard.stream_counter(word) for word in (at.Stream.rows, *NAMES.values(), at.Stream.rank)}
+    taken = lines[at.Stream.rows] + lines[at.EXPIRED] + lines[at.RELEASED] + lines[at.SHED]
+    if not np.array_equal(arrived, late + ignored + taken) or taken.sum() != shard.words[at.Head.seq]:
         raise ValueError("its counters do not add up")
-    if (lines[at.RANK] < taken).any() or (lines[at.RANK] > arrived - late).any():  # ignored rows may have had a time
+    if (lines[at.Stream.rank] < taken).any() or (
+        lines[at.Stream.rank] > arrived - late
+    ).any():  # ignored rows may have had a time
         raise ValueError("its counters do not add up")
     if state.false.shape != (len(state.binding.results),) or (state.false > shard.matched_by_join).any():
         raise ValueError("it has more false matches than matches")
-    if shard.words[at.SAMPLE_SHARE] != 0:
+    if shard.words[at.Head.sample_share] != 0:
         raise ValueError("its rows are a sample, as only an estimate of recall has them")
     if state.tracker is not None and not state.tracker.begun and lines[at.SHED].any():
         raise ValueError("it has shed rows before the estimate of recall had begun")

@@ -65,7 +65,7 @@ def take(engine: Engine, rows: list[Rows], mark: int, probing: bool = True) -> A
 def _drive(engine: Engine, prepared: Prepared, mark: int, probing: bool) -> Found:
     """Raise the watermark to a mark, and drive the shard through the rows."""
     binding, shard = engine.bound()
-    packed, clock, seq = prepared.packed, int(shard.words[at.CLOCK]), int(shard.words[at.SEQ])
+    packed, clock, seq = prepared.packed, int(shard.words[at.Head.clock]), int(shard.words[at.Head.seq])
     at_risk = binding.plan.fail_when_full and shard.fitting(*packed.charges()) < len(packed.stream)
     before = shard.words.copy() if at_risk else None
     engine._raise_watermark(mark)
@@ -142,7 +142,7 @@ def _keep(engine: Engine, prepared: Prepared) -> None:
     if engine.count_only:
         return
     shard, packed = engine.bound()[1], prepared.packed
-    residents = shard.stream_counter(at.ROWS)
+    residents = shard.stream_counter(at.Stream.rows)
     there = still_there(shard.words, packed.slot, packed.stream, packed.row)
     for s, payload in enumerate(engine._payloads):
         mine = np.flatnonzero(there & (packed.stream == s))
@@ -156,5 +156,5 @@ def _settle(engine: Engine, arrivals: int) -> None:
     """Let the estimate of recall follow the watermark, and what is recent fade."""
     shard, tracker = engine.bound()[1], engine._tracker
     if tracker is not None:
-        tracker.raise_watermark(int(shard.words[at.WATERMARK]))
+        tracker.raise_watermark(int(shard.words[at.Head.watermark]))
         tracker.settle(shard.matched - int(engine._false.sum()), arrivals)

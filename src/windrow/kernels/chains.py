@@ -15,66 +15,14 @@ from typing import Any
 from windrow.kernels.hashing import in_sample, row_word
 from windrow.kernels.jit import inline, inner
 from windrow.kernels.layout import (
-    ARRIVED,
-    CLOCK,
-    COST,
-    COUNT,
-    FREE,
-    FREE_COUNT,
-    GONE,
-    GONE_COUNT,
-    HEAD,
-    HINT,
-    KEEP_GONE,
-    KEY,
-    LAST_ROWS,
-    LINK0,
-    LINK_NEWER,
-    LINK_OLDER,
-    LINK_WORDS,
-    NEWER,
-    NEWEST,
     NONE,
-    NOTED,
-    OLDER,
-    OLDEST,
-    PER_STREAM,
-    POOL,
-    ROW,
-    SEED,
-    SEQ,
     STREAM_BITS,
     STREAM_MASK,
-    STREAM_SIZE,
-    TAIL,
-    TIME,
-    TOP,
+    Key,
+    Stream,
 )
 from windrow.kernels.memory import Memory, memory_of
-
-
-@inline
-def slot_at(m: Memory, slot: int) -> int:
-    """Where a slot's record begins."""
-    return m.slots_at + slot * m.slot_words
-
-
-@inline
-def link_at(m: Memory, slot: int, link: int) -> int:
-    """Where a slot's link begins."""
-    return m.slots_at + slot * m.slot_words + LINK0 + link * LINK_WORDS
-
-
-@inline
-def stream_of(m: Memory, slot: int) -> int:
-    """The stream of a slot."""
-    return m.w[slot_at(m, slot) + COST] & STREAM_MASK
-
-
-@inline
-def stream_at(m: Memory, stream: int) -> int:
-    """Where a stream's line begins."""
-    return m.streams_at + stream * STREAM_SIZE
+from windrow.kernels.places import chain, key_of, link_at, slot_at, stream_at
 
 
 @inline
@@ -82,10 +30,10 @@ def oldest(m: Memory, pool: int) -> int:
     """The resident of a pool with the least (time, sequence number)."""
     best, best_time, best_seq = -1, 0, 0
     for stream in range(m.streams):
-        slot = m.w[stream_at(m, stream) + OLDEST]
-        if m.w[stream_at(m, stream) + POOL] != pool or slot < 0:
+        slot = stream_at(m, stream).oldest
+        if stream_at(m, stream).pool != pool or slot < 0:
             continue
-        time, seq = m.w[slot_at(m, slot) + TIME], m.w[slot_at(m, slot) + ARRIVED]
+        time, seq = slot_at(m, slot).time, slot_at(m, slot).seq
         if best < 0 or time < best_time or (time == best_time and seq < best_seq):
             best, best_time, best_seq = slot, time, seq
     return best
@@ -94,13 +42,13 @@ def oldest(m: Memory, pool: int) -> int:
 @inline
 def take_slot(m: Memory) -> int:
     """A free slot; the caller has made sure that there is one."""
-    slot = m.w[FREE]
+    slot = m.head.free
     if slot >= 0:
-        m.w[FREE] = m.w[slot_at(m, slot) + OLDER]
-        m.w[FREE_COUNT] -= 1
+        m.head.free = slot_at(m, slot).older
+        m.head.free_count -= 1
         return slot
-    slot = m.w[TOP]
-    m.w[TOP] += 1
+    slot = m.head.top
+    m.head.top += 1
     return slot
 
 
@@ -108,47 +56,47 @@ def take_slot(m: Memory) -> int:
 def free_slot(m: Memory, slot: int) -> None:
     """Give a slot back; row NONE marks it as empty."""
     at = slot_at(m, slot)
-    m.w[at + ROW] = NONE
-    m.w[at + OLDER] = m.w[FREE]
-    m.w[FREE] = slot
-    m.w[FREE_COUNT] += 1
+    at.row = NONE
+    at.older = m.head.free
+    m.head.free = slot
+    m.head.free_count += 1
 
 
 @inline
 def is_noted(m: Memory, seq: int) -> bool:
     """Whether the owner wants to know when the row of a number is shed: of all rows, or of a sample."""
-    if m.w[KEEP_GONE] != 0:
+    if m.head.keep_gone != 0:
         return True
-    return m.x[NOTED] > 0.0 and in_sample(row_word(m.w[SEED], seq), m.x[NOTED])
+    return m.head.noted > 0.0 and in_sample(row_word(m.head.seed, seq), m.head.noted)
 
 
 @inline
 def set_aside(m: Memory, slot: int, why: int) -> None:
     """Keep the slot of a row that was shed until its owner has asked for it: in order of departure, with the moment."""
     at = slot_at(m, slot)
-    m.w[at + COST] = (why << STREAM_BITS) | (m.w[at + COST] & STREAM_MASK)
-    m.w[at + TIME] = m.w[CLOCK]
-    m.w[at + NEWER] = m.w[SEQ]
-    m.w[at + OLDER] = m.w[GONE]
-    m.w[GONE] = slot
-    m.w[GONE_COUNT] += 1
+    at.cost = why << STREAM_BITS | at.cost & STREAM_MASK
+    at.time = m.head.clock
+    at.newer = m.head.seq
+    at.older = m.head.gone
+    m.head.gone = slot
+    m.head.gone_count += 1
 
 
 @inline
-def age_place(m: Memory, mine: int, time: int) -> int:
+def age_place(m: Memory, mine: Stream, time: int) -> int:
     """After which resident of a stream a row of a time goes, or NONE for the front."""
-    left = m.w[mine + NEWEST]
-    if left < 0 or m.w[slot_at(m, left) + TIME] <= time or m.w[mine + LAST_ROWS] > 0:
+    left = mine.newest
+    if left < 0 or slot_at(m, left).time <= time or mine.last_rows > 0:
         return left
-    if m.w[mine + HINT] >= 0:
-        left = m.w[mine + HINT]
-    while left >= 0 and m.w[slot_at(m, left) + TIME] > time:
-        left = m.w[slot_at(m, left) + OLDER]
+    if mine.hint >= 0:
+        left = mine.hint
+    while left >= 0 and slot_at(m, left).time > time:
+        left = slot_at(m, left).older
     if left >= 0:
-        right = m.w[slot_at(m, left) + NEWER]
-        while right >= 0 and m.w[slot_at(m, right) + TIME] <= time:
+        right = slot_at(m, left).newer
+        while right >= 0 and slot_at(m, right).time <= time:
             left = right
-            right = m.w[slot_at(m, left) + NEWER]
+            right = slot_at(m, left).newer
     return left
 
 
@@ -156,36 +104,36 @@ def age_place(m: Memory, mine: int, time: int) -> int:
 def age_insert(m: Memory, stream: int, slot: int) -> None:
     """Put a slot into its stream's age list."""
     mine, at = stream_at(m, stream), slot_at(m, slot)
-    left = age_place(m, mine, m.w[at + TIME])
-    right = m.w[mine + OLDEST] if left < 0 else m.w[slot_at(m, left) + NEWER]
-    m.w[at + OLDER] = left
-    m.w[at + NEWER] = right
+    left = age_place(m, mine, at.time)
+    right = mine.oldest if left < 0 else slot_at(m, left).newer
+    at.older = left
+    at.newer = right
     if left < 0:
-        m.w[mine + OLDEST] = slot
+        mine.oldest = slot
     else:
-        m.w[slot_at(m, left) + NEWER] = slot
+        slot_at(m, left).newer = slot
     if right < 0:
-        m.w[mine + NEWEST] = slot
+        mine.newest = slot
     else:
-        m.w[slot_at(m, right) + OLDER] = slot
-    m.w[mine + HINT] = slot
+        slot_at(m, right).older = slot
+    mine.hint = slot
 
 
 @inline
 def age_remove(m: Memory, stream: int, slot: int) -> None:
     """Take a slot out of its stream's age list."""
     mine, at = stream_at(m, stream), slot_at(m, slot)
-    left, right = m.w[at + OLDER], m.w[at + NEWER]
+    left, right = at.older, at.newer
     if left < 0:
-        m.w[mine + OLDEST] = right
+        mine.oldest = right
     else:
-        m.w[slot_at(m, left) + NEWER] = right
+        slot_at(m, left).newer = right
     if right < 0:
-        m.w[mine + NEWEST] = left
+        mine.newest = left
     else:
-        m.w[slot_at(m, right) + OLDER] = left
-    if m.w[mine + HINT] == slot:
-        m.w[mine + HINT] = left if left >= 0 else right
+        slot_at(m, right).older = left
+    if mine.hint == slot:
+        mine.hint = left if left >= 0 else right
 
 
 @inner
@@ -195,60 +143,54 @@ def chain_place(words: Any, slot: int, link: int, tail: int) -> tuple[int, int]:
     The row is in the age list already.
     """
     m = memory_of(words)
-    time, key = m.w[slot_at(m, slot) + TIME], key_of(m, slot, link)
-    left, before, steps = tail, m.w[slot_at(m, slot) + OLDER], 0
-    while left >= 0 and m.w[slot_at(m, left) + TIME] > time:
+    time, key = slot_at(m, slot).time, key_of(m, slot, link)
+    left, before, steps = tail, slot_at(m, slot).older, 0
+    while left >= 0 and slot_at(m, left).time > time:
         if before < 0 or key_of(m, before, link) == key:
             return before, steps
-        left, before = m.w[link_at(m, left, link) + LINK_OLDER], m.w[slot_at(m, before) + OLDER]
+        left, before = link_at(m, left, link).older, slot_at(m, before).older
         steps += 1
     return left, steps
 
 
 @inline
-def chain_insert(m: Memory, record: int, stream: int, slot: int, link: int) -> None:
+def chain_insert(m: Memory, record: Key, stream: int, slot: int, link: int) -> None:
     """Put a slot into the chain of its key, whose record is given; its link names the key already.
 
     The slot is in the age list already.
     """
-    mine = record + PER_STREAM * stream
+    mine = chain(record, stream)
     at = link_at(m, slot, link)
-    left = m.w[mine + TAIL]
-    if left >= 0 and m.w[slot_at(m, left) + TIME] > m.w[slot_at(m, slot) + TIME]:
-        if m.w[stream_at(m, stream) + LAST_ROWS] == 0:
+    left = mine.tail
+    if left >= 0 and slot_at(m, left).time > slot_at(m, slot).time:
+        if stream_at(m, stream).last_rows == 0:
             left = chain_place(m.w, slot, link, left)[0]
-    right = m.w[mine + HEAD] if left < 0 else m.w[link_at(m, left, link) + LINK_NEWER]
-    m.w[at + LINK_OLDER] = left
-    m.w[at + LINK_NEWER] = right
+    right = mine.head if left < 0 else link_at(m, left, link).newer
+    at.older = left
+    at.newer = right
     if left < 0:
-        m.w[mine + HEAD] = slot
+        mine.head = slot
     else:
-        m.w[link_at(m, left, link) + LINK_NEWER] = slot
+        link_at(m, left, link).newer = slot
     if right < 0:
-        m.w[mine + TAIL] = slot
+        mine.tail = slot
     else:
-        m.w[link_at(m, right, link) + LINK_OLDER] = slot
-    m.w[mine + COUNT] += 1
+        link_at(m, right, link).older = slot
+    mine.count += 1
 
 
 @inline
-def chain_remove(m: Memory, record: int, stream: int, slot: int, link: int) -> None:
+def chain_remove(m: Memory, record: Key, stream: int, slot: int, link: int) -> None:
     """Take a slot out of the chain of its key."""
-    mine = record + PER_STREAM * stream
+    mine = chain(record, stream)
     at = link_at(m, slot, link)
-    left, right = m.w[at + LINK_OLDER], m.w[at + LINK_NEWER]
+    left, right = at.older, at.newer
     if left < 0:
-        m.w[mine + HEAD] = right
+        mine.head = right
     else:
-        m.w[link_at(m, left, link) + LINK_NEWER] = right
+        link_at(m, left, link).newer = right
     if right < 0:
-        m.w[mine + TAIL] = left
+        mine.tail = left
     else:
-        m.w[link_at(m, right, link) + LINK_OLDER] = left
-    m.w[mine + COUNT] -= 1
-
-
-@inline
-def key_of(m: Memory, slot: int, link: int) -> int:
-    """The key number that a slot's link names."""
-    return m.w[link_at(m, slot, link) + KEY]
+        link_at(m, right, link).older = left
+    mine.count -= 1

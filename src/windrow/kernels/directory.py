@@ -9,18 +9,10 @@ from typing import Any
 
 from windrow.kernels.jit import inline, inner
 from windrow.kernels.layout import (
-    CODE,
-    COUNT,
-    DIR_SIZE,
-    HEAD,
-    KEY_FREE,
-    KEY_LIVE,
-    KEY_TOP,
     NONE,
-    PER_STREAM,
-    TAIL,
 )
 from windrow.kernels.memory import Memory, memory_of
+from windrow.kernels.places import chain, directory_at, key_at
 
 KEY_BITS = 32
 KEY_MASK = (1 << KEY_BITS) - 1
@@ -34,23 +26,16 @@ def table_word(code: int, key: int) -> int:
 
 
 @inline
-def key_at(m: Memory, d: int, key: int) -> int:
-    """Where a key's record begins."""
-    return m.keys_at + (d * m.key_cap + key) * m.key_words
-
-
-@inline
 def find(m: Memory, d: int, code: int) -> int:
     """The key number of a code, or NONE."""
     mask = m.table_size - 1
     table = m.tables_at + d * m.table_size
-    keys, words = m.keys_at + d * m.key_cap * m.key_words, m.key_words
     at, tag = code & mask, code & TAG_MASK
     while True:
         word = m.w[table + at]
         if word < 0:
             return NONE
-        if word >> KEY_BITS == tag and m.w[keys + (word & KEY_MASK) * words + CODE] == code:
+        if word >> KEY_BITS == tag and key_at(m, d, word & KEY_MASK).code == code:
             return word & KEY_MASK
         at = (at + 1) & mask
 
@@ -69,21 +54,21 @@ def place(m: Memory, d: int, code: int, key: int) -> None:
 @inline
 def add(m: Memory, d: int, code: int) -> int:
     """A new key with empty chains; the caller has made sure that there is room."""
-    ctl = m.dirs_at + d * DIR_SIZE
-    key = m.w[ctl + KEY_FREE]
+    ctl = directory_at(m, d)
+    key = ctl.free
     if key >= 0:
-        m.w[ctl + KEY_FREE] = m.w[key_at(m, d, key) + CODE]
+        ctl.free = key_at(m, d, key).code
     else:
-        key = m.w[ctl + KEY_TOP]
-        m.w[ctl + KEY_TOP] += 1
-    m.w[ctl + KEY_LIVE] += 1
+        key = ctl.top
+        ctl.top += 1
+    ctl.live += 1
     record = key_at(m, d, key)
-    for at in range(record + 1, record + m.key_words):
+    for at in range(record.at + 1, record.at + m.key_words):
         m.w[at] = 0
-    m.w[record + CODE] = code
+    record.code = code
     for stream in range(m.streams):
-        m.w[record + PER_STREAM * stream + HEAD] = NONE
-        m.w[record + PER_STREAM * stream + TAIL] = NONE
+        chain(record, stream).head = NONE
+        chain(record, stream).tail = NONE
     place(m, d, code, key)
     return key
 
@@ -94,8 +79,8 @@ def remove(m: Memory, d: int, key: int) -> None:
     mask = m.table_size - 1
     table = m.tables_at + d * m.table_size
     record = key_at(m, d, key)
-    mine = table_word(m.w[record + CODE], key)
-    hole = m.w[record + CODE] & mask
+    mine = table_word(record.code, key)
+    hole = record.code & mask
     while m.w[table + hole] != mine:
         hole = (hole + 1) & mask
     at = hole
@@ -110,11 +95,11 @@ def remove(m: Memory, d: int, key: int) -> None:
             m.w[table + hole] = other
             hole = at
     m.w[table + hole] = NONE
-    ctl = m.dirs_at + d * DIR_SIZE
-    m.w[record + CODE] = m.w[ctl + KEY_FREE]
-    m.w[record + COUNT] = NONE  # marks the record as free
-    m.w[ctl + KEY_FREE] = key
-    m.w[ctl + KEY_LIVE] -= 1
+    ctl = directory_at(m, d)
+    record.code = ctl.free
+    chain(record, 0).count = NONE  # marks the record as free
+    ctl.free = key
+    ctl.live -= 1
 
 
 @inner
@@ -124,7 +109,7 @@ def refill(words: Any, d: int) -> None:
     table = m.tables_at + d * m.table_size
     for at in range(table, table + m.table_size):
         m.w[at] = NONE
-    for key in range(m.w[m.dirs_at + d * DIR_SIZE + KEY_TOP]):
+    for key in range(directory_at(m, d).top):
         record = key_at(m, d, key)
-        if m.w[record + COUNT] != NONE:
-            place(m, d, m.w[record + CODE], key)
+        if chain(record, 0).count != NONE:
+            place(m, d, record.code, key)

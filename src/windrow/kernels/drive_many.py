@@ -17,69 +17,51 @@ from typing import Any
 import numpy as np
 
 from windrow.kernels.apart import after, apart, before, length
-from windrow.kernels.chains import key_of, link_at, slot_at, stream_at, stream_of
-from windrow.kernels.directory import key_at
 from windrow.kernels.drive_pair import widen
 from windrow.kernels.group import begin, count_row, end, group_end
 from windrow.kernels.jit import entry, inline, inner
 from windrow.kernels.joins import joins, matches_in
 from windrow.kernels.layout import (
-    ACCESS_AT,
     ACCESS_SIZE,
     B_COUNT,
     B_NUMBER,
     B_SLOT,
-    CHECKS_AT,
-    CURSOR,
     DONE,
-    EMIT,
-    GAIN_OFF,
     HASH,
     INDEX_STRIDE,
     LATEST,
-    LEARNED_AHEAD,
-    LINK_OLDER,
     LOW,
-    NEWEST,
     NONE,
-    OLDER,
-    ORDER_AT,
     OUT_PAUSE,
     P_BAND,
-    P_DIMS,
     P_DISTANCE,
     P_EQUAL,
-    P_FLOAT,
     P_GE,
     P_GT,
-    P_KIND,
     P_LE,
-    P_LEFT,
-    P_LEFT_COL,
-    P_LIMIT,
     P_LT,
-    P_RIGHT,
-    P_RIGHT_COL,
-    P_WIDTH,
     PAUSE,
-    PER_STREAM,
-    POSITION_AT,
-    PRED_SIZE,
-    PREDS_AT,
     R_LIVE,
     R_SLOT,
     R_STREAM,
     RANGE,
-    ROW,
     SCAN,
-    TAIL,
-    TALLY_AT,
-    TIME,
-    VALUE,
-    VALUE_SUM,
+    Predicate,
 )
 from windrow.kernels.memory import Memory, bare_floats, bare_ints, memory_of
-from windrow.kernels.ordered import block_at, ordered_bits, seek, used_at
+from windrow.kernels.ordered import block_at, ordered_bits, seek
+from windrow.kernels.places import (
+    chain,
+    index_at,
+    key_at,
+    key_of,
+    link_at,
+    numbers_at,
+    predicate_at,
+    slot_at,
+    stream_at,
+    stream_of,
+)
 from windrow.kernels.settle import fill, row_words, settle_slot
 from windrow.kernels.windows import pair_fits
 
@@ -92,55 +74,55 @@ SMALL, LARGE = 1e-280, 1e300  # sums of squares between them have lost nothing
 def number_at(words: Any, slot: int, column: int) -> int:
     """Where a slot's number of a value column stands."""
     m = memory_of(words)
-    return slot_at(m, slot) + m.vals_off + column
+    return numbers_at(m, slot) + column
 
 
 @inner
-def distance_holds(words: Any, pred: int, a: int, b: int) -> bool:
+def distance_holds(words: Any, pred: Predicate, a: int, b: int) -> bool:
     """Whether two rows lie within the Euclidean limit."""
     m = memory_of(words)
     total, most = 0.0, 0.0
-    left, right = number_at(m.w, a, m.w[pred + P_LEFT_COL]), number_at(m.w, b, m.w[pred + P_RIGHT_COL])
-    for dim in range(m.w[pred + P_DIMS]):
+    left, right = number_at(m.w, a, pred.left_col), number_at(m.w, b, pred.right_col)
+    for dim in range(pred.dims):
         gap = m.x[left + dim] - m.x[right + dim]
         total += gap * gap
         most = max(most, abs(gap))
     if SMALL < total < LARGE or most == 0.0:
-        return float(np.sqrt(total)) <= m.x[pred + P_LIMIT]
+        return float(np.sqrt(total)) <= pred.limit
     total = 0.0  # squares have left the range of floats, so they are taken of what the gaps are of the largest
-    for dim in range(m.w[pred + P_DIMS]):
+    for dim in range(pred.dims):
         gap = (m.x[left + dim] - m.x[right + dim]) / most
         total += gap * gap
-    return float(np.sqrt(total)) * most <= m.x[pred + P_LIMIT]
+    return float(np.sqrt(total)) * most <= pred.limit
 
 
 @inner
-def band_holds(words: Any, pred: int, left: int, right: int) -> bool:
+def band_holds(words: Any, pred: Predicate, left: int, right: int) -> bool:
     """Whether the numbers at two places lie within the band's width."""
     m = memory_of(words)
-    if m.w[pred + P_FLOAT]:
-        return abs(m.x[left] - m.x[right]) <= m.x[pred + P_LIMIT]
+    if pred.is_float:
+        return abs(m.x[left] - m.x[right]) <= pred.limit
     low, high = min(m.w[left], m.w[right]), max(m.w[left], m.w[right])
-    return bool(apart(high, low) <= length(m.w[pred + P_WIDTH]))
+    return bool(apart(high, low) <= length(pred.width))
 
 
 @inner
-def holds(words: Any, pred: int, a: int, b: int) -> bool:
+def holds(words: Any, pred: Predicate, a: int, b: int) -> bool:
     """Whether a predicate holds between a row of its left and a row of its right stream."""
     m = memory_of(words)
-    kind = m.w[pred + P_KIND]
+    kind = pred.kind
     if kind == P_EQUAL:
-        d = m.w[pred + P_LEFT_COL]
-        left = m.w[m.w[POSITION_AT] + m.w[pred + P_LEFT] * m.dirs + d]
-        right = m.w[m.w[POSITION_AT] + m.w[pred + P_RIGHT] * m.dirs + d]
+        d = pred.left_col
+        left = m.w[m.head.position_at + pred.left * m.dirs + d]
+        right = m.w[m.head.position_at + pred.right * m.dirs + d]
         return key_of(m, a, left) == key_of(m, b, right)
     if kind == P_DISTANCE:
         return distance_holds(m.w, pred, a, b)
-    at_left, at_right = number_at(m.w, a, m.w[pred + P_LEFT_COL]), number_at(m.w, b, m.w[pred + P_RIGHT_COL])
+    at_left, at_right = number_at(m.w, a, pred.left_col), number_at(m.w, b, pred.right_col)
     if kind == P_BAND:
         return band_holds(m.w, pred, at_left, at_right)
     p, q = m.w[at_left], m.w[at_right]
-    if m.w[pred + P_FLOAT]:
+    if pred.is_float:
         p, q = ordered_bits(p), ordered_bits(q)
     if kind == P_LT:
         return p < q
@@ -162,22 +144,22 @@ def float_code(number: float) -> int:
 
 
 @inner
-def partner_codes(words: Any, pred: int, bound: int, bound_is_left: bool) -> tuple[int, int]:
+def partner_codes(words: Any, pred: Predicate, bound: int, bound_is_left: bool) -> tuple[int, int]:
     """The range of ordered numbers in which partners of a bound row lie (it may be a little too wide)."""
     m = memory_of(words)
-    column = m.w[pred + P_LEFT_COL] if bound_is_left else m.w[pred + P_RIGHT_COL]
+    column = pred.left_col if bound_is_left else pred.right_col
     at = number_at(m.w, bound, column)
-    kind = m.w[pred + P_KIND]
+    kind = pred.kind
     if kind == P_BAND or kind == P_DISTANCE:
-        if m.w[pred + P_FLOAT]:
+        if pred.is_float:
             if np.isnan(m.x[at]):
                 return 1, 0
             # differences are rounded: widen by more than rounding can do
-            reach = m.x[pred + P_LIMIT] + (abs(m.x[at]) + m.x[pred + P_LIMIT]) * 4.5e-16 + 5e-324
+            reach = pred.limit + (abs(m.x[at]) + pred.limit) * 4.5e-16 + 5e-324
             return float_code(m.x[at] - reach), float_code(m.x[at] + reach)
-        width = length(m.w[pred + P_WIDTH])
+        width = length(pred.width)
         return before(m.w[at], width), after(m.w[at], width)
-    code = ordered_bits(m.w[at]) if m.w[pred + P_FLOAT] else m.w[at]
+    code = ordered_bits(m.w[at]) if pred.is_float else m.w[at]
     strict = kind == P_LT or kind == P_GT
     if (kind == P_LT or kind == P_LE) == bound_is_left:
         return (1, 0) if strict and code == LATEST else (code + strict, LATEST)
@@ -188,14 +170,14 @@ def partner_codes(words: Any, pred: int, bound: int, bound_is_left: bool) -> tup
 def order_of(words: Any, route: int, depth: int) -> int:
     """The stream that an arriving row visits at a depth of its route."""
     m = memory_of(words)
-    return m.w[m.w[ORDER_AT] + route * (m.streams - 1) + depth]
+    return m.w[m.head.order_at + route * (m.streams - 1) + depth]
 
 
 @inner
 def access_at(words: Any, route: int, depth: int) -> int:
     """Where the access of a depth stands: kind, which, binder."""
     m = memory_of(words)
-    return m.w[ACCESS_AT] + (route * (m.streams - 1) + depth) * ACCESS_SIZE
+    return m.head.access_at + (route * (m.streams - 1) + depth) * ACCESS_SIZE
 
 
 @inline
@@ -215,15 +197,15 @@ def open_depth(words: Any, route: int, depth: int, bound: Any, cur: Any) -> None
     m = memory_of(words)
     stream, access = order_of(m.w, route, depth), access_at(m.w, route, depth)
     kind, which, binder = m.w[access], m.w[access + 1], m.w[access + 2]
-    m.w[m.w[TALLY_AT] + (route * m.streams + stream) * 2] += 1
+    m.w[m.head.tally_at + (route * m.streams + stream) * 2] += 1
     if kind == HASH:
-        key = key_of(m, bound[binder], m.w[m.w[POSITION_AT] + binder * m.dirs + which])
-        cur[depth, NEXT] = m.w[key_at(m, which, key) + PER_STREAM * stream + TAIL]
+        key = key_of(m, bound[binder], m.w[m.head.position_at + binder * m.dirs + which])
+        cur[depth, NEXT] = chain(key_at(m, which, key), stream).tail
     elif kind == SCAN:
-        cur[depth, NEXT] = m.w[stream_at(m, stream) + NEWEST]
+        cur[depth, NEXT] = stream_at(m, stream).newest
     else:
-        pred = m.w[PREDS_AT] + (which % INDEX_STRIDE) * PRED_SIZE
-        low, high = partner_codes(m.w, pred, bound[binder], m.w[pred + P_LEFT] == binder)
+        pred = predicate_at(m, which % INDEX_STRIDE)
+        low, high = partner_codes(m.w, pred, bound[binder], pred.left == binder)
         cur[depth, UPPER] = high
         cur[depth, NEXT], cur[depth, IN_BLOCK] = seek(m.w, which // INDEX_STRIDE, low)
         if low > high:
@@ -235,7 +217,7 @@ def next_in_range(words: Any, ix: int, cur: Any, depth: int) -> int:
     """The next candidate of a range of an ordered index, or NONE."""
     m = memory_of(words)
     place, here = cur[depth, NEXT], cur[depth, IN_BLOCK]
-    if place >= m.w[used_at(m, ix)]:
+    if place >= index_at(m, ix).used:
         return NONE
     at = block_at(m, ix, place)
     if m.w[at + B_NUMBER + here] > cur[depth, UPPER]:
@@ -259,10 +241,10 @@ def next_candidate(words: Any, route: int, depth: int, cur: Any) -> int:
     slot = cur[depth, NEXT]
     if slot >= 0:
         if kind == HASH:
-            link = m.w[m.w[POSITION_AT] + order_of(m.w, route, depth) * m.dirs + which]
-            cur[depth, NEXT] = m.w[link_at(m, slot, link) + LINK_OLDER]
+            link = m.w[m.head.position_at + order_of(m.w, route, depth) * m.dirs + which]
+            cur[depth, NEXT] = link_at(m, slot, link).older
         else:
-            cur[depth, NEXT] = m.w[slot_at(m, slot) + OLDER]
+            cur[depth, NEXT] = slot_at(m, slot).older
     return slot
 
 
@@ -270,18 +252,18 @@ def next_candidate(words: Any, route: int, depth: int, cur: Any) -> int:
 def passes(words: Any, me: int, route: int, depth: int, bound: Any, cur: Any, slot: int) -> bool:
     """Whether a candidate fits the windows of the bound rows and the predicates that close at this depth."""
     m = memory_of(words)
-    stream, time = order_of(m.w, route, depth), m.w[slot_at(m, slot) + TIME]
+    stream, time = order_of(m.w, route, depth), slot_at(m, slot).time
     for k in range(depth + 1):
         other = me if k == 0 else order_of(m.w, route, k - 1)
-        fits = pair_fits(m, other, m.w[slot_at(m, bound[other]) + TIME], stream, time)
+        fits = pair_fits(m, other, slot_at(m, bound[other]).time, stream, time)
         if fits < 0 and m.w[access_at(m.w, route, depth)] != RANGE:
             cur[depth, NEXT] = NONE  # candidates come newest first: the rest is older still
         if fits <= 0:
             return False
-    checks = m.w[CHECKS_AT] + (route * (m.streams - 1) + depth) * (m.preds + 1)
+    checks = m.head.checks_at + (route * (m.streams - 1) + depth) * (m.preds + 1)
     while m.w[checks] >= 0:
-        pred = m.w[PREDS_AT] + m.w[checks] * PRED_SIZE
-        left, right = m.w[pred + P_LEFT], m.w[pred + P_RIGHT]
+        pred = predicate_at(m, m.w[checks])
+        left, right = pred.left, pred.right
         a = slot if left == stream else bound[left]
         b = slot if right == stream else bound[right]
         if not holds(m.w, pred, a, b):
@@ -294,11 +276,11 @@ def passes(words: Any, me: int, route: int, depth: int, bound: Any, cur: Any, sl
 def add_value(words: Any, bound: Any) -> None:
     """Add the output value of a match."""
     m = memory_of(words)
-    total = 0.0 if m.w[VALUE_SUM] else 1.0
+    total = 0.0 if m.head.value_sum else 1.0
     for slot in bound:
-        gain = m.x[slot_at(m, slot) + m.w[GAIN_OFF]]
-        total = total + gain if m.w[VALUE_SUM] else total * gain
-    m.x[VALUE] += total
+        gain = slot_at(m, slot).gain
+        total = total + gain if m.head.value_sum else total * gain
+    m.head.value += total
 
 
 @inner
@@ -332,7 +314,7 @@ def probe_many(
             continue
         stream = order_of(m.w, route, depth)
         bound[stream] = there
-        m.w[m.w[TALLY_AT] + (route * m.streams + stream) * 2 + 1] += 1
+        m.w[m.head.tally_at + (route * m.streams + stream) * 2 + 1] += 1
         if depth < last:
             depth += 1
             open_depth(m.w, route, depth, bound, cur)
@@ -342,11 +324,11 @@ def probe_many(
             add_value(m.w, bound)
         if watching:
             note(h, m.w, me, bound)
-        if m.w[EMIT]:
+        if m.head.emit:
             if sent == out.shape[1]:
                 out = widen(out, sent + 1)
             for k in range(m.streams):
-                out[k, sent] = m.w[slot_at(m, bound[k]) + ROW] if bound[k] >= 0 else NONE
+                out[k, sent] = slot_at(m, bound[k]).row if bound[k] >= 0 else NONE
             if several:
                 out[m.streams, sent] = join
             sent += 1
@@ -367,7 +349,7 @@ def probe_joins(h: Any, words: Any, slot: int, bound: Any, cur: Any, out: Any, s
         for stream in range(m.streams):
             bound[stream] = NONE
         out, sent, found = probe_many(h, m.w, slot, route, bound, cur, out, sent)
-        m.w[m.w[TALLY_AT] + (route * m.streams + me) * 2 + 1] += found
+        m.w[m.head.tally_at + (route * m.streams + me) * 2 + 1] += found
         h.joined(h, m)
         total += found
     return out, sent, total
@@ -382,7 +364,7 @@ def drive_many(h: Any, block: Any, batch: Any, out: Any, probing: bool) -> tuple
     m, r, rx = memory_of(block), bare_ints(batch), bare_floats(batch)
     bound = np.empty(m.streams, np.int64)
     cur = np.zeros((m.streams, CURSOR_SIZE), np.int64)
-    sent, status, i = 0, DONE, m.w[CURSOR]
+    sent, status, i = 0, DONE, m.head.cursor
     words = row_words(m)
     rows = batch.shape[0] // words
     while i < rows:
@@ -405,12 +387,12 @@ def drive_many(h: Any, block: Any, batch: Any, out: Any, probing: bool) -> tuple
                 out, sent, found = probe_many(h, m.w, slot, stream_of(m, slot), bound, cur, out, sent)
             h.found_all(h, m, found)
             h.rewarded(h, m, r, at, key_of(m, slot, 0) if m.links > 0 else NONE, found)
-            if m.w[LEARNED_AHEAD] == 0:
+            if m.head.learned_ahead == 0:
                 h.learn_row(h, m, r, rx, at, slot)
             settle_slot(h, m, r, rx, at, slot)
         status = end(h, m, r, i, stop)
         i = stop
-        m.w[CURSOR] = i
+        m.head.cursor = i
         if status != DONE:
             break
         if sent >= OUT_PAUSE and i < rows:

@@ -8,27 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from windrow.kernels.chains import link_at, slot_at, stream_at
-from windrow.kernels.directory import key_at
 from windrow.kernels.group import begin, count_row, end, group_end, met_later
 from windrow.kernels.jit import entry, inline, inner
 from windrow.kernels.layout import (
     CACHED,
-    CLOCK,
-    COUNT,
-    CURSOR,
     DONE,
-    EMIT,
     ENDLESS,
-    GAIN_OFF,
-    LEARNED_AHEAD,
-    LINK_OLDER,
     LOW,
-    NEAR,
     NONE,
     OUT_PAUSE,
     PAUSE,
-    PER_STREAM,
     R_CODES,
     R_GAIN,
     R_LIVE,
@@ -37,18 +26,9 @@ from windrow.kernels.layout import (
     R_STREAM,
     R_TICK,
     R_TIME,
-    REACH,
-    ROW,
-    ROWS,
-    SEQ,
-    SINCE,
-    TAIL,
-    TIME,
-    VALUE,
-    VALUE_SUM,
-    WATERMARK,
 )
 from windrow.kernels.memory import Memory, bare_floats, bare_ints, memory_of, memory_of_pair
+from windrow.kernels.places import chain, key_at, link_at, slot_at, stream_at
 from windrow.kernels.settle import row_words, settle_row
 from windrow.kernels.warm import WARM_ROWS, warm
 from windrow.kernels.windows import pair_fits
@@ -69,10 +49,10 @@ def widen(out: Any, need: int) -> Any:
 def all_fit(m: Memory, tick: int) -> bool:
     """Whether every resident lies in the window of a row that arrives at a tick."""
     left, right = stream_at(m, 0), stream_at(m, 1)
-    if m.w[left + SINCE] > LOW or m.w[right + SINCE] > LOW or (m.w[left + NEAR] == 0 and m.w[right + NEAR] == 0):
+    if left.since > LOW or right.since > LOW or (left.near == 0 and right.near == 0):
         return False
-    endless = m.w[left + REACH] == ENDLESS and m.w[right + REACH] == ENDLESS
-    return endless or (m.w[WATERMARK] >= tick and m.w[CLOCK] <= tick)
+    endless = left.reach == ENDLESS and right.reach == ENDLESS
+    return endless or (m.head.watermark >= tick and m.head.clock <= tick)
 
 
 @inner
@@ -84,26 +64,26 @@ def walk(h: Any, words: Any, r: Any, rx: Any, at: int, key: int, out: Any, width
     m = memory_of(words)
     stream, time, row = r[at + R_STREAM], r[at + R_TIME], r[at + R_ROW]
     other = 1 - stream
-    emits, watching, found = m.w[EMIT] != 0, h.watches(h, m), 0
-    partner = m.w[key_at(m, 0, key) + PER_STREAM * other + TAIL]
+    emits, watching, found = m.head.emit != 0, h.watches(h, m), 0
+    partner = chain(key_at(m, 0, key), other).tail
     while partner >= 0:
         there = slot_at(m, partner)
-        fits = pair_fits(m, stream, time, other, m.w[there + TIME])
+        fits = pair_fits(m, stream, time, other, there.time)
         if fits < 0:
             break
         if fits > 0:
             if emits:
                 out[stream * width + sent + found] = row
-                out[other * width + sent + found] = m.w[there + ROW]
+                out[other * width + sent + found] = there.row
             if m.valued:
-                a, b = rx[at + R_GAIN], m.x[there + m.w[GAIN_OFF]]
-                m.x[VALUE] += a + b if m.w[VALUE_SUM] else a * b
+                a, b = rx[at + R_GAIN], there.gain
+                m.head.value += a + b if m.head.value_sum else a * b
             if watching:
                 h.matched(h, m, partner)
             found += 1
             if h.enough(h, m):
                 break
-        partner = m.w[link_at(m, partner, 0) + LINK_OLDER]
+        partner = link_at(m, partner, 0).older
     return found
 
 
@@ -125,16 +105,16 @@ def probe_pair(
 
     It gets a slot only when it is admitted: most rows are not, where memory is small.
     """
-    m.w[SEQ] += 1
+    m.head.seq += 1
     found = 0
     key = h.met(h, m, r[at + R_CODES])
     if key >= 0:
-        found = m.w[key_at(m, 0, key) + PER_STREAM * (1 - r[at + R_STREAM]) + COUNT]
+        found = chain(key_at(m, 0, key), 1 - r[at + R_STREAM]).count
     if found > 0 and not (trusted and not h.watches(h, m)):
         found = walk(h, m.w, r, rx, at, key, out, width, sent) if probing else 0
     h.rewarded(h, m, r, at, key, found)
     h.found_all(h, m, found)
-    if m.w[LEARNED_AHEAD] == 0:
+    if m.head.learned_ahead == 0:
         h.learn_pair(h, m, r, rx, at, key)
     settle_row(h, m, r, rx, at, key, alone)
     return found
@@ -147,11 +127,11 @@ def drive_pair(h: Any, block: Any, batch: Any, out: Any, probing: bool) -> tuple
     If the rows are not probing, they find no matches, and all else is as if they had none.
     """
     m, r, rx = memory_of_pair(block), bare_ints(batch), bare_floats(batch)
-    sent, status, i = 0, DONE, m.w[CURSOR]
+    sent, status, i = 0, DONE, m.head.cursor
     lines, width = bare_ints(out), out.shape[1]  # an array would be counted in and out with every row
     words = row_words(m)
     rows = batch.shape[0] // words
-    emits = m.w[EMIT] != 0
+    emits = m.head.emit != 0
     warmed = i
     while i < rows:
         after = group_end(m, r, i, rows)
@@ -169,7 +149,7 @@ def drive_pair(h: Any, block: Any, batch: Any, out: Any, probing: bool) -> tuple
                 r[at + R_SLOT] = NONE
                 continue
             if emits:  # no row can have more matches than the other stream has residents
-                most = m.w[stream_at(m, 1 - r[at + R_STREAM]) + ROWS]
+                most = stream_at(m, 1 - r[at + R_STREAM]).rows
                 if sent + most > width:
                     out = widen(out, sent + most)
                     lines, width = bare_ints(out), out.shape[1]
@@ -179,7 +159,7 @@ def drive_pair(h: Any, block: Any, batch: Any, out: Any, probing: bool) -> tuple
                 sent += found
         status = end(h, m, r, i, after)
         i = after
-        m.w[CURSOR] = i
+        m.head.cursor = i
         if status != DONE:
             break
         if sent >= OUT_PAUSE and i < rows:

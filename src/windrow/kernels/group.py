@@ -12,53 +12,24 @@ Rows of one group meet each other because each is admitted before the next is pr
 
 from typing import Any
 
-from windrow.kernels.chains import stream_at
 from windrow.kernels.jit import inline
 from windrow.kernels.layout import (
-    ARRIVALS,
     BLOCK,
-    BLOCK_CAP,
-    CAP_BYTES,
-    CAP_ROWS,
-    DIR_SIZE,
     DONE,
     DRAIN,
-    FAIL_WHEN_FULL,
-    FREE_COUNT,
     FULL,
-    GONE_COUNT,
-    GROUP,
     GROW_BLOCKS,
     GROW_KEYS,
     GROW_SLOTS,
-    IDLE_LIMIT,
-    INDEX_SIZE,
-    INDEXES_AT,
-    KEY_BYTES,
-    KEY_IDLE,
-    KEY_LIVE,
-    LAST_ROWS,
-    NEED,
-    OWN_CLOCK,
-    PENDING,
-    POOL,
-    POOL_SIZE,
     PRUNE,
     R_CODES,
     R_COST,
     R_STREAM,
     R_TICK,
     R_TIME,
-    RANK,
-    ROWS,
-    SLOT_CAP,
-    TOP,
-    USED_BYTES,
-    USED_ROWS,
-    X_STREAM,
 )
 from windrow.kernels.memory import Memory
-from windrow.kernels.ordered import used_at
+from windrow.kernels.places import directory_at, index_at, pool_at, stream_at
 from windrow.kernels.retain import any_over, expire_all, expire_stream, move_clock, move_watermark, shed
 from windrow.kernels.settle import depart_sampled, row_words
 
@@ -67,7 +38,7 @@ from windrow.kernels.settle import depart_sampled, row_words
 def group_end(m: Memory, r: Any, start: int, rows: int) -> int:
     """Where the group that starts at a row ends."""
     words = row_words(m)
-    last = min(rows, start + m.w[GROUP])
+    last = min(rows, start + m.head.group)
     tick = r[start * words + R_TICK]
     end = start + 1
     while end < last and r[end * words + R_TICK] == tick:
@@ -78,20 +49,20 @@ def group_end(m: Memory, r: Any, start: int, rows: int) -> int:
 @inline
 def room(m: Memory, rows: int) -> int:
     """DONE when a group of rows will fit the block, or what has to grow first, by as many places as NEED says."""
-    m.w[NEED] = rows - (m.w[FREE_COUNT] + m.w[SLOT_CAP] - m.w[TOP])
-    if m.w[NEED] > 0:
-        return DRAIN if m.w[GONE_COUNT] > 0 else GROW_SLOTS
+    m.head.need = rows - (m.head.free_count + m.head.slot_cap - m.head.top)
+    if m.head.need > 0:
+        return DRAIN if m.head.gone_count > 0 else GROW_SLOTS
     for d in range(m.dirs):
-        ctl = m.dirs_at + d * DIR_SIZE
-        if m.w[ctl + KEY_IDLE] > m.w[IDLE_LIMIT]:
+        ctl = directory_at(m, d)
+        if ctl.idle > m.head.idle_limit:
             return PRUNE
-        m.w[NEED] = m.w[ctl + KEY_LIVE] + rows - m.key_cap
-        if m.w[NEED] > 0:  # tables have two places for a key, at least
+        m.head.need = ctl.live + rows - m.key_cap
+        if m.head.need > 0:  # tables have two places for a key, at least
             return GROW_KEYS
     for ix in range(m.indexes):
-        held = m.w[stream_at(m, m.w[m.w[INDEXES_AT] + ix * INDEX_SIZE + X_STREAM]) + ROWS]
-        m.w[NEED] = m.w[used_at(m, ix)] + splits(held, rows) + 1 - m.w[BLOCK_CAP]
-        if m.w[NEED] > 0:
+        held = stream_at(m, index_at(m, ix).stream).rows
+        m.head.need = index_at(m, ix).used + splits(held, rows) + 1 - m.head.block_cap
+        if m.head.need > 0:
             return GROW_BLOCKS
     return DONE
 
@@ -117,7 +88,7 @@ def begin(h: Any, m: Memory, r: Any, start: int, end: int) -> int:
     words = row_words(m)
     for k in range(start, end):
         move_clock(m, r[k * words + R_TIME], r[k * words + R_STREAM])
-    if m.w[OWN_CLOCK] or crowded(m, r, start, end):
+    if m.head.own_clock or crowded(m, r, start, end):
         move_watermark(m, r[start * words + R_TICK])
     expire_all(h, m)
     return DONE
@@ -128,13 +99,13 @@ def crowded(m: Memory, r: Any, start: int, end: int) -> bool:
     """Whether some pool might pass its cap, if all rows of a group are admitted."""
     words = row_words(m)
     for pool in range(m.pools):
-        line = m.pools_at + pool * POOL_SIZE
-        rows, cost = m.w[line + USED_ROWS], m.w[line + USED_BYTES]
+        line = pool_at(m, pool)
+        rows, cost = line.used_rows, line.used_bytes
         for k in range(start, end):
-            if m.w[stream_at(m, r[k * words + R_STREAM]) + POOL] == pool:
+            if stream_at(m, r[k * words + R_STREAM]).pool == pool:
                 rows += 1
-                cost += r[k * words + R_COST] + m.links * m.w[KEY_BYTES]
-        if rows > m.w[line + CAP_ROWS] or cost > m.w[line + CAP_BYTES]:
+                cost += r[k * words + R_COST] + m.links * m.head.key_bytes
+        if rows > line.cap_rows or cost > line.cap_bytes:
             return True
     return False
 
@@ -142,9 +113,9 @@ def crowded(m: Memory, r: Any, start: int, end: int) -> bool:
 @inline
 def end(h: Any, m: Memory, r: Any, start: int, after: int) -> int:
     """End a group: shed what does not fit, or say FULL."""
-    if m.w[PENDING] > 0:
+    if m.head.pending > 0:
         depart_sampled(h, m.w, r, start, after)
-    if m.w[FAIL_WHEN_FULL] and any_over(m):
+    if m.head.fail_when_full and any_over(m):
         return FULL
     shed(h, m)
     return DONE
@@ -153,10 +124,10 @@ def end(h: Any, m: Memory, r: Any, start: int, after: int) -> int:
 @inline
 def count_row(h: Any, m: Memory, stream: int) -> None:
     """Count an arrival for windows in rows and for the clock of arrivals."""
-    m.w[ARRIVALS] += 1
+    m.head.arrivals += 1
     mine = stream_at(m, stream)
-    m.w[mine + RANK] += 1
-    if m.w[mine + LAST_ROWS] > 0:
+    mine.rank += 1
+    if mine.last_rows > 0:
         expire_stream(h, m.w, stream)
     h.arrived(h, m)
 

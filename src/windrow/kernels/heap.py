@@ -7,24 +7,18 @@ parent. Insertion costs O(1), removal of any row O(log n) amortised.
 
 from typing import Any
 
-from windrow.kernels.chains import slot_at
 from windrow.kernels.jit import inline, inner
-from windrow.kernels.layout import ARRIVED, CHILD, HEAP_NEXT, HEAP_OFF, HEAP_PREV, NONE, SCORE_OFF
+from windrow.kernels.layout import NONE
 from windrow.kernels.memory import Memory, memory_of
-
-
-@inline
-def links_at(m: Memory, slot: int) -> int:
-    """Where a slot's links in its heap stand."""
-    return slot_at(m, slot) + m.w[HEAP_OFF]
+from windrow.kernels.places import slot_at
 
 
 @inline
 def before(m: Memory, a: int, b: int) -> bool:
     """Whether row a leaves before row b."""
     one, other = slot_at(m, a), slot_at(m, b)
-    mine, theirs = m.x[one + m.w[SCORE_OFF]], m.x[other + m.w[SCORE_OFF]]
-    return mine < theirs or (mine == theirs and m.w[one + ARRIVED] < m.w[other + ARRIVED])
+    mine, theirs = one.score, other.score
+    return mine < theirs or (mine == theirs and one.seq < other.seq)
 
 
 @inline
@@ -32,23 +26,23 @@ def joined(m: Memory, a: int, b: int) -> int:
     """One heap of two: the root that comes first, with the other as its first child."""
     if before(m, b, a):
         a, b = b, a
-    top, under = links_at(m, a), links_at(m, b)
-    child = m.w[top + CHILD]
-    m.w[under + HEAP_NEXT] = child
-    m.w[under + HEAP_PREV] = a
+    top, under = slot_at(m, a), slot_at(m, b)
+    child = top.child
+    under.heap_next = child
+    under.heap_prev = a
     if child >= 0:
-        m.w[links_at(m, child) + HEAP_PREV] = b
-    m.w[top + CHILD] = b
+        slot_at(m, child).heap_prev = b
+    top.child = b
     return a
 
 
 @inline
 def insert(m: Memory, root: int, slot: int) -> int:
     """The root after a row has come in; `root` is NONE for an empty heap."""
-    at = links_at(m, slot)
-    m.w[at + CHILD] = NONE
-    m.w[at + HEAP_NEXT] = NONE
-    m.w[at + HEAP_PREV] = NONE
+    at = slot_at(m, slot)
+    at.child = NONE
+    at.heap_next = NONE
+    at.heap_prev = NONE
     return slot if root < 0 else joined(m, root, slot)
 
 
@@ -58,21 +52,21 @@ def gathered(words: Any, first: int) -> int:
     m = memory_of(words)
     pairs = NONE
     while first >= 0:
-        second = m.w[links_at(m, first) + HEAP_NEXT]
+        second = slot_at(m, first).heap_next
         after, one = NONE, first
         if second >= 0:
-            after = m.w[links_at(m, second) + HEAP_NEXT]
+            after = slot_at(m, second).heap_next
             one = joined(m, first, second)
-        m.w[links_at(m, one) + HEAP_NEXT] = pairs
+        slot_at(m, one).heap_next = pairs
         pairs, first = one, after
     root = NONE
     while pairs >= 0:
-        after = m.w[links_at(m, pairs) + HEAP_NEXT]
+        after = slot_at(m, pairs).heap_next
         root = pairs if root < 0 else joined(m, root, pairs)
         pairs = after
     if root >= 0:
-        m.w[links_at(m, root) + HEAP_NEXT] = NONE
-        m.w[links_at(m, root) + HEAP_PREV] = NONE
+        slot_at(m, root).heap_next = NONE
+        slot_at(m, root).heap_prev = NONE
     return root
 
 
@@ -80,15 +74,15 @@ def gathered(words: Any, first: int) -> int:
 def remove(words: Any, root: int, slot: int) -> int:
     """The root after a row has gone, or NONE."""
     m = memory_of(words)
-    at = links_at(m, slot)
-    below = gathered(m.w, m.w[at + CHILD])
+    at = slot_at(m, slot)
+    below = gathered(m.w, at.child)
     if slot == root:
         return below
-    left, right = m.w[at + HEAP_PREV], m.w[at + HEAP_NEXT]
-    if m.w[links_at(m, left) + CHILD] == slot:
-        m.w[links_at(m, left) + CHILD] = right
+    left, right = at.heap_prev, at.heap_next
+    if slot_at(m, left).child == slot:
+        slot_at(m, left).child = right
     else:
-        m.w[links_at(m, left) + HEAP_NEXT] = right
+        slot_at(m, left).heap_next = right
     if right >= 0:
-        m.w[links_at(m, right) + HEAP_PREV] = left
+        slot_at(m, right).heap_prev = left
     return root if below < 0 else joined(m, root, below)

@@ -10,22 +10,21 @@ another), and two tables have a second half:
 A route counts the visits to each stream in the tally; to its own it makes none, so the matches are counted there.
 """
 
-from windrow.kernels.chains import slot_at
 from windrow.kernels.jit import inline
-from windrow.kernels.layout import ACCESS_AT, HIST_OF_AT, ORDER_AT
 from windrow.kernels.memory import Memory
+from windrow.kernels.places import numbers_at
 
 
 @inline
 def joins(m: Memory) -> int:
     """How many joins there are."""
-    return (m.w[ACCESS_AT] - m.w[ORDER_AT]) // (m.streams * (m.streams - 1))
+    return (m.head.access_at - m.head.order_at) // (m.streams * (m.streams - 1))
 
 
 @inline
 def matches_in(m: Memory, slot: int, join: int) -> bool:
     """Whether a row can match in one of several joins."""
-    return (m.w[slot_at(m, slot) + m.vals_off] >> join) & 1 != 0
+    return (m.w[numbers_at(m, slot)] >> join) & 1 != 0
 
 
 @inline
@@ -37,4 +36,4 @@ def join_of_link(m: Memory, stream: int, link: int) -> int:
 @inline
 def join_of_number(m: Memory, stream: int, column: int) -> int:
     """Which of several joins reads a stream's number."""
-    return m.w[m.w[HIST_OF_AT] + (m.streams + stream) * m.vals + column]
+    return m.w[m.head.hist_of_at + (m.streams + stream) * m.vals + column]

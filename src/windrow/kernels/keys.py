@@ -3,10 +3,9 @@
 from typing import Any
 
 from windrow.kernels import directory
-from windrow.kernels.directory import key_at
 from windrow.kernels.jit import inline
-from windrow.kernels.layout import COUNT, DIR_SIZE, KEY_IDLE, PER_STREAM
 from windrow.kernels.memory import Memory
+from windrow.kernels.places import chain, directory_at, key_at
 
 
 @inline
@@ -14,7 +13,7 @@ def is_idle(m: Memory, d: int, key: int) -> bool:
     """Whether a key has no residents."""
     record = key_at(m, d, key)
     for stream in range(m.streams):
-        if m.w[record + PER_STREAM * stream + COUNT] > 0:
+        if chain(record, stream).count > 0:
             return False
     return True
 
@@ -24,7 +23,7 @@ def unused(m: Memory, d: int, key: int, stream: int) -> bool:
     """Whether nothing is charged for a key: without residents or, in split memory, without residents of the stream."""
     if m.pools == 1:
         return is_idle(m, d, key)
-    return m.w[key_at(m, d, key) + PER_STREAM * stream + COUNT] == 0
+    return chain(key_at(m, d, key), stream).count == 0
 
 
 @inline
@@ -35,7 +34,7 @@ def meet_key(h: Any, m: Memory, d: int, code: int) -> int:
         key = directory.add(m, d, code)
         h.opened(h, m, d, key, code)
         if m.keep_idle:
-            m.w[m.dirs_at + d * DIR_SIZE + KEY_IDLE] += 1
+            directory_at(m, d).idle += 1
     return key
 
 
@@ -43,7 +42,7 @@ def meet_key(h: Any, m: Memory, d: int, code: int) -> int:
 def hold_key(m: Memory, d: int, key: int) -> None:
     """Let a key that was met have residents from now on."""
     if m.keep_idle and is_idle(m, d, key):
-        m.w[m.dirs_at + d * DIR_SIZE + KEY_IDLE] -= 1
+        directory_at(m, d).idle -= 1
 
 
 @inline
@@ -67,6 +66,6 @@ def close_key(m: Memory, d: int, key: int) -> None:
     if not is_idle(m, d, key):
         return
     if m.keep_idle:
-        m.w[m.dirs_at + d * DIR_SIZE + KEY_IDLE] += 1
+        directory_at(m, d).idle += 1
     else:
         directory.remove(m, d, key)

@@ -1,8 +1,9 @@
 """How one shard's memory is laid out: one block of 64-bit words, which every kernel works on.
 
-Kernels get the block twice, as integers `w` and as floats `x` (two views of the same bytes). One block instead of
-many arrays keeps calls cheap and makes a snapshot a copy. It begins with single words (named below), then come
-tables whose size the query fixes, then the parts that grow:
+Everything that a block holds is declared here, once (see records.py). What snapshots keep, what moves to a block of
+another plan and which query has it follows from these lines, and so does docs/state.md. One block instead of many
+arrays keeps calls cheap and makes a snapshot a copy. It begins with the head (single words), then come tables whose
+size the query fixes, then the parts that grow (state/parts.py lists them):
 
     slots    one record per resident or free place: time, sequence number, payload row, cost and stream, its
              neighbours in the age list, and per directory its key and its neighbours in the key's chain
@@ -20,7 +21,9 @@ Invariant: a slot is in its stream's age list exactly when it is in one chain pe
 tournament (or the dense list of RAND) and in every ordered index of its stream.
 """
 
-from itertools import count
+from typing import NamedTuple
+
+from windrow.kernels.records import Record, optional, real, word
 
 NONE = -1
 LOW = -(2**63)  # no time: every other int64 can be one (see apart.py); numpy and pandas call it NaT
@@ -28,61 +31,317 @@ LATEST = 2**63 - 1
 ENDLESS = -1  # all bits: a distance that no two times have (see apart.py)
 HIGH = 2**62  # more than any number of rows, bytes or arrivals, and so small that these can be added to it
 
-# single words
-_next = count()
-# what changes with every row
-SEQ, MATCHED, RANDOM, CLOCK, WATERMARK, CURSOR, ARRIVALS = (next(_next) for _ in range(7))
-PEAK_ROWS, PEAK_BYTES, FREE, FREE_COUNT, TOP, ROUTED, GONE, GONE_COUNT = (next(_next) for _ in range(8))
-WEIGHT, VALUE = (next(_next) for _ in range(2))  # floats
-# whether tournaments are kept (see policies/ranked.py), and whether arrivals are counted (see policies/counting.py)
-RANKING, LEARNING = (next(_next) for _ in range(2))
-MARKED, TRIAL, TRIAL_LEFT, TRIAL_START, TRIAL_SPAN, INITIAL = (next(_next) for _ in range(6))  # of credits
-CHOICE, HALF_LIFE = (next(_next) for _ in range(2))  # of the rule AUTO, see state/auto/trials.py
-MIX, MIX_UNTIL = (next(_next) for _ in range(2))  # floats
-# switches
-BY_ROW, STATISTIC, KEEP_IDLE, EMIT, FAIL_WHEN_FULL, HAS_VALUE, VALUE_SUM = (next(_next) for _ in range(7))
-SEED, KEY_BYTES, IDLE_LIMIT, DRIFTING, KEEP_GONE, LEARNED_AHEAD, PENDING = (next(_next) for _ in range(7))
-GROUP, NEED = (next(_next) for _ in range(2))  # rows of one instant that arrive together, and places that were lacking
-OWN_CLOCK = next(_next)  # whether the times of rows move the watermark, or only who raises it, and full memory
-CREDIT_START, CREDIT_GAIN = (next(_next) for _ in range(2))
-GROWTH, SAMPLE_SHARE, SAMPLE_WEIGHT, DROP, CREDIT_SHARE, AGE_LIMIT, NOTED = (next(_next) for _ in range(7))  # floats
-# sizes
-STREAMS, POOLS, DIRS, LINKS, VALS, PREDS, INDEXES, HISTS, SKETCH_DEPTH, SKETCH_WIDTH, ORACLE_ROWS = (
-    next(_next) for _ in range(11)
-)
-SLOT_CAP, SLOT_WORDS, KEY_CAP, KEY_WORDS, TABLE_SIZE, LEAVES, NODE_WORDS, BLOCK_CAP = (next(_next) for _ in range(8))
-# where in a slot the fields begin that not every query has
-VALS_OFF, RANK_OFF, GAIN_OFF, SCORE_OFF, PLACE_OFF, HEAP_OFF = (next(_next) for _ in range(6))
-# where the tables and parts begin
-STREAMS_AT, POOLS_AT, DIRS_AT, CLASSES_AT, POSITION_AT, ORDER_AT, ACCESS_AT, CHECKS_AT = (next(_next) for _ in range(8))
-PREDS_AT, TALLY_AT, HIST_OF_AT, HISTS_AT, MEANS_AT, LIFE_AT, SAMPLE_AT, INDEXES_AT = (next(_next) for _ in range(8))
-SKETCH_AT, ORACLE_AT, ORACLE_START_AT = (next(_next) for _ in range(3))
-CREDIT_AT, LEVELS_AT, TRIALS_AT, AGES_AT = (next(_next) for _ in range(4))
-SLOTS_AT, DENSE_AT, TABLES_AT, KEYS_AT, NODES_AT, ORDERS_AT, BLOCKS_AT = (next(_next) for _ in range(7))
-HEAD_SIZE = next(_next)
 
-# a stream's line: counters, then its window and pool
-(
-    EXPIRED, RELEASED, SHED, SAMPLED, ROWS, BYTES, OLDEST, NEWEST, HINT, LAST_TIME, RANK, SEEN, SEEN_FIRST, SEEN_LAST,
-    REACH, SINCE, NEAR, LAST_ROWS, LATENESS, PATIENCE, POOL, OFFSET, STREAM_SIZE,
-) = range(23)  # fmt: skip
-# a pool's line
-USED_ROWS, USED_BYTES, CAP_ROWS, CAP_BYTES, WIDTH, ROOT, SPAN, POOL_SIZE = range(8)
-# a directory's line
-KEY_FREE, KEY_TOP, KEY_LIVE, KEY_IDLE, DIR_SIZE = range(5)
-# a slot's record; a link's three words
-TIME, ARRIVED, ROW, COST, OLDER, NEWER, LINK0 = range(7)
-KEY, LINK_OLDER, LINK_NEWER, LINK_WORDS = range(4)
-STREAM_BITS = 8  # the low bits of COST name the stream
+class Head(Record):
+    """The single words of a block."""
+
+    # what changes with every row
+    seq = word("the next sequence number", saved=True, moved="always")
+    matched = word("matches found", saved=True, moved="always")
+    random = word("random numbers drawn", saved=True, moved="always")
+    clock = word("the latest time that came", saved=True, moved="always")
+    watermark = word("no row before it is waited for", saved=True, moved="always")
+    cursor = word("the next row of the batch")
+    arrivals = word("rows that came, taken or not", saved=True, moved="always")
+    peak_rows = word("the most residents", saved=True, moved="always")
+    peak_bytes = word("the most bytes charged", saved=True, moved="always")
+    free = word("the first free slot below the top")
+    free_count = word("free slots below the top")
+    top = word("the first slot that was never used")
+    routed = word("arrivals when probe orders were last chosen", saved=True)
+    gone = word("the last slot of a row that was shed and is asked for")
+    gone_count = word("such slots")
+    weight = real("what an arrival adds to counts", saved=True, moved="learned")
+    value = real("the value of all matches", saved=True, moved="always")
+    ranking = word("whether tournaments are kept (policies/ranked.py)", saved=True)
+    learning = word("whether arrivals are counted (policies/counting.py)", saved=True)
+    marked = word("the first row that the arriving one matched (policies/greedy_dual.py)")
+    trial = word("the initial credit under trial (tuner.py)", saved=True, moved="same")
+    trial_left = word("arrivals until that ends", saved=True, moved="same")
+    trial_start = word("matches when it began", saved=True, moved="same")
+    trial_span = word("arrivals that it takes", saved=True, moved="same")
+    initial = word("the initial credit that is used", saved=True, moved="same")
+    choice = word("what the rule AUTO goes by (state/auto/trials.py)", saved=True, moved="learned")
+    half_life = word("the half-life that AUTO has chosen", saved=True, moved="learned")
+    mix = real("what all arrivals weigh beside recent ones (AUTO)", saved=True, moved="learned")
+    mix_until = real("the weight at which that is raised", saved=True, moved="learned")
+    # switches
+    by_row = word("whether each resident is a leaf of its own")
+    statistic = word("who counts arrivals")
+    keep_idle = word("whether keys without residents are kept for their counts")
+    emit = word("whether matches are emitted, or only counted")
+    fail_when_full = word("whether nothing may be shed")
+    has_value = word("whether matches have a value")
+    value_sum = word("whether it is the sum of what rows add, or the product")
+    seed = word("of random numbers and samples")
+    key_bytes = word("charged for a key")
+    idle_limit = word("keys without residents, at most")
+    drifting = word("whether priorities change with the clock")
+    keep_gone = word("whether slots of all rows that are shed are kept until they are asked for")
+    learned_ahead = word("whether the arriving group is counted already")
+    pending = word("rows of the arriving group that leave when it ends")
+    group = word("rows of one instant that arrive together, at most")
+    need = word("places that were lacking")
+    own_clock = word("whether times of rows move the watermark, or only who raises it, and full memory")
+    credit_start = word("where a credit starts")
+    credit_gain = word("what a match adds to it")
+    growth = real("how much more an arrival weighs than the one before it", moved="learned")
+    sample_share = real("the share of rows that an estimate of recall stores", saved=True)
+    sample_weight = real("what each of them stands for", saved=True)
+    drop = real("the share of rows that a sampler leaves out")
+    credit_share = real("the percentile of credits at which they start")
+    age_limit = real("the age up to which rows pay, if it is given (AGE)")
+    noted = real("the share of rows that are asked for when they are shed")
+    # sizes
+    streams = word()
+    pools = word()
+    dirs = word()
+    links = word()
+    vals = word()
+    preds = word()
+    indexes = word()
+    hists = word()
+    sketch_depth = word()
+    sketch_width = word()
+    oracle_rows = word()
+    slot_cap = word()
+    slot_words = word()
+    key_cap = word()
+    key_words = word()
+    table_size = word()
+    leaves = word()
+    node_words = word()
+    block_cap = word()
+    # where in a slot the fields begin that not every query has
+    vals_off = word()
+    rank_off = word()
+    gain_off = word()
+    score_off = word()
+    place_off = word()
+    heap_off = word()
+    # where the tables and parts begin (state/parts.py)
+    streams_at = word()
+    pools_at = word()
+    dirs_at = word()
+    classes_at = word()
+    position_at = word()
+    order_at = word()
+    access_at = word()
+    checks_at = word()
+    preds_at = word()
+    tally_at = word()
+    hist_of_at = word()
+    hists_at = word()
+    means_at = word()
+    life_at = word()
+    sample_at = word()
+    indexes_at = word()
+    sketch_at = word()
+    oracle_at = word()
+    oracle_start_at = word()
+    credit_at = word()
+    levels_at = word()
+    trials_at = word()
+    ages_at = word()
+    slots_at = word()
+    dense_at = word()
+    tables_at = word()
+    keys_at = word()
+    nodes_at = word()
+    orders_at = word()
+    blocks_at = word()
+
+
+class Stream(Record):
+    """A stream's line: counters, then its window and pool."""
+
+    expired = word("residents that left because their window has passed", saved=True, moved="always")
+    released = word("residents that a constraint proved useless", saved=True, moved="always")
+    shed = word("rows that left for lack of memory", saved=True, moved="always")
+    sampled = word("those of them that a sampler left out", saved=True, moved="always")
+    rows = word("residents")
+    bytes = word("charged for them")
+    oldest = word("the first slot of the age list")
+    newest = word("its last")
+    hint = word("where the last row went into the age list")
+    last_time = word("the latest time that came", saved=True, moved="always")
+    rank = word("rows that came", saved=True, moved="always")
+    seen = real("a fading count of arrivals (sampler.py)", saved=True, moved="always")
+    seen_first = word("the first time that it knows", saved=True, moved="always")
+    seen_last = word("the last", saved=True, moved="always")
+    reach = word("the largest distance of a resident's time from a later row's")
+    since = word("the least time of a resident that matches")
+    near = word("the least distance")
+    last_rows = word("the last rows that match, 0 if the window is in time")
+    lateness = word("how late its rows may be")
+    patience = word("how long others wait for it")
+    pool = word("which holds its residents")
+    offset = word("its place among the streams of its pool")
+
+
+class Pool(Record):
+    """A pool's line: what is used of which cap, and the root of its tournament."""
+
+    used_rows = word()
+    used_bytes = word()
+    cap_rows = word()
+    cap_bytes = word()
+    width = word("its streams")
+    root = word("the node with all used leaves below it")
+    span = word("the leaves below it")
+
+
+class Directory(Record):
+    """A directory's line: which of its key records are in use."""
+
+    free = word("the first free record below the top")
+    top = word("the first record that was never used")
+    live = word("keys")
+    idle = word("those of them that have no residents")
+
+
+class Slot(Record):
+    """A resident, or a free place. Its links follow, one for each directory, then its numbers."""
+
+    time = word("its time", saved=True, moved="always")
+    seq = word("its sequence number", saved=True, moved="always")
+    row = word("its row of payload; NONE in a free place", moved="always")
+    cost = word("what it is charged, and in the low bits its stream", saved=True)
+    older = word("its neighbour in the age list; in a free place the next")
+    newer = word("its other neighbour")
+    rank = word("its number among the rows of its stream", saved=True, where=Head.rank_off, when="counts_rows")
+    gain = real("what it adds to an output value", saved=True, where=Head.gain_off, when="valued")
+    score = real("its priority, or credit", saved=True, where=Head.score_off, when="scored")
+    place = word("its place in the dense list (RAND)", where=Head.place_off, when="dense")
+    # in the heap of its key (heap.py), where credits move with the key
+    child = word("its first child", where=Head.heap_off, when="credited")
+    heap_next = word("its next sibling", where=Head.heap_off, step=1, when="credited")
+    heap_prev = word("its previous sibling, or its parent", where=Head.heap_off, step=2, when="credited")
+    # the same words where each row has a credit of its own
+    mark = word("the arrival that last matched it", where=Head.heap_off)
+    mark_next = word("the next row that it matched", where=Head.heap_off, step=1)
+    owed = word("what that will add to its credit", where=Head.heap_off, step=2)
+
+
+# Fields that not every query has, by the word of the head that says where: when they are there, and how many words.
+OPTIONAL = optional(Slot)
+
+
+class Link(Record):
+    """A slot's link into a directory."""
+
+    key = word("its key's number")
+    older = word("its neighbour in the key's chain")
+    newer = word("its other neighbour")
+
+
+class Key(Record):
+    """A key's record. A chain for each stream follows, then what not every policy keeps (`KEPT_OF_KEYS`)."""
+
+    code = word("its code; of a free record the next")
+
+
+class Chain(Record):
+    """The residents of one stream with one key, and how often the key arrives there.
+
+    With credits by key `freq` counts what residents have gained.
+    """
+
+    head = word("the oldest")
+    tail = word("the newest")
+    count = word("how many; NONE on the first stream of a free record")
+    freq = real("arrivals", saved=True)
+
+
+def chain_word(stream: int, word: int) -> int:
+    """Which word of a key's record is a word of its chain of a stream."""
+    return Key.size + stream * Chain.size + word
+
+
+class Kept(NamedTuple):
+    """What keys keep beyond that, a word for each stream: when (a property of plans), and whether snapshots keep it."""
+
+    name: str
+    when: str
+    about: str
+    saved: bool = True
+
+
+KEPT_OF_KEYS = (
+    Kept("worth", "valued", "arrivals weighted by output value"),
+    Kept("filed", "credits_by_key", "the gains that are filed (levels.py)"),
+    Kept("root", "credits_by_key", "the root of the heap of credits, as slot + 1", saved=False),
+    Kept("brief", "recent", "recent arrivals (policies/auto.py)"),
+    Kept("brief_worth", "recent_worths", "and their output value"),
+)
+
+
+class Node(Record):
+    """A node of a tournament: the leaf that wins below it and what it wins with; drifting trees have all words."""
+
+    win = word("the leaf")
+    base = real("its base")
+    tie = word("its tie")
+    ends = real("when it ends", saved=True)
+    turn = real("when it begins to fall", saved=True)
+    fail = real("until when that stays true")
+
+
+class Credit(Record):
+    """A pool's line of credits: what its levels count, the highest credit given, admissions since they were chosen."""
+
+    low = word(saved=True)
+    shift = word(saved=True)
+    top = word(saved=True)
+    seen = word(saved=True)
+
+
+class Index(Record):
+    """An ordered index's line."""
+
+    stream = word()
+    column = word()
+    is_float = word()
+    used = word("blocks")
+
+
+class Predicate(Record):
+    """A predicate's line."""
+
+    kind = word()
+    left = word()
+    right = word()
+    left_col = word()
+    right_col = word()
+    is_float = word()
+    width = word()
+    limit = real()
+    dims = word()
+
+
+class Histogram(Record):
+    """A histogram's line; a Fenwick tree follows."""
+
+    low = real("its low end", saved=True)
+    step = real("width of a bin", saved=True)
+    total = real("what was counted", saved=True)
+    is_float = word("whether it holds floats")
+
+
+RECORDS = (Head, Stream, Pool, Directory, Slot, Link, Key, Chain, Node, Credit, Index, Predicate, Histogram)
+HEAD_SIZE, STREAM_SIZE, POOL_SIZE, DIR_SIZE, INDEX_SIZE = (r.size for r in (Head, Stream, Pool, Directory, Index))
+LINK0, LINK_WORDS, PER_STREAM, CREDIT_SIZE, PRED_SIZE = (r.size for r in (Slot, Link, Chain, Credit, Predicate))
+KEY_REACH = 1 + PER_STREAM + Chain.tail  # the last word of a key of two streams that a probe reads
+STILL_WORDS = Node.ends  # words of a node whose priority stays what it is
+NODE_COPIED = Node.fail  # the words of a node that come from the leaf that wins
+FREQ = Chain.freq
+H_TREE = Histogram.size
+# what comes along to a block of another plan
+HEAD_ALWAYS, HEAD_SAME, HEAD_LEARNED = (Head.moved(when) for when in ("always", "same", "learned"))
+STREAM_ALWAYS, SLOT_ALWAYS = Stream.moved("always"), Slot.moved("always")
+EXPIRED, RELEASED, SHED, SAMPLED = Stream.expired, Stream.released, Stream.shed, Stream.sampled  # reasons (reasons.py)
+STREAM_BITS = 8  # the low bits of a slot's cost name the stream
 STREAM_MASK = (1 << STREAM_BITS) - 1
-# a key's record: the code, four words per stream, then (with output values) one worth per stream; with credits by key
-# FREQ counts what residents have gained, and behind come per stream the count that is filed, and the heap's root + 1
-# with AUTO the counts are twice there, of all arrivals and of recent ones (see policies/auto.py)
-CODE = 0
-HEAD, TAIL, COUNT, FREQ, PER_STREAM = 1, 2, 3, 4, 4
-# a node's record in a tournament: the leaf that wins below it and what it wins with; drifting trees have all six words
-WIN, BASE, TIE, ENDS, TURN, FAIL = range(6)
-STILL_WORDS = 3
 # what the rule AUTO goes by: recent arrivals instead of all, those of all streams instead of the partners', all
 # arrivals beside the recent ones (with BRIEF)
 BRIEF, POOLED, MIXED = 1, 2, 4
@@ -90,32 +349,22 @@ CHOICE_WORDS = 8  # their combinations
 # where a credit starts, and what a match adds to it
 START_SHARE, START_TUNED, START_ZERO, START_TOP = range(4)
 GAIN_ONE, GAIN_RANK, GAIN_NONE, GAIN_TOP = range(4)
-# a pool's line of credits: what its levels count, the highest credit given, admissions since the levels were chosen
-C_LOW, C_SHIFT, C_TOP, C_SEEN, CREDIT_SIZE = range(5)
 LEVEL_GROUP = 32
 LEVELS = LEVEL_GROUP * LEVEL_GROUP
 LEVEL_WORDS = LEVEL_GROUP + LEVELS  # counts of groups of levels, then of levels
 TRIALS = 13  # initial credits that the tuner knows: the shares 1 - 2 ** -k
-# in a slot with credits: child, next and previous row in the heap of a key, or when each row has a leaf of its own
-# the arrival that last matched it, the next row that it matched, and what that will add
-CHILD, HEAP_NEXT, HEAP_PREV, HEAP_WORDS = range(4)
-MARK, MARK_NEXT, OWED = range(3)
 # a stream's line of ages: the age up to which its rows pay, matches by age, departures by age
 A_LIMIT, A_MATCHES, AGE_BINS = 0, 1, 64
 A_GONE, AGE_SIZE = A_MATCHES + AGE_BINS, A_MATCHES + 2 * AGE_BINS
-# an ordered index's line; a block's record: count, numbers, slots
-X_STREAM, X_COLUMN, X_FLOAT, X_USED, INDEX_SIZE = range(5)
+# a block of an ordered index: count, numbers, slots
 BLOCK = 128
 FILLED = BLOCK * 3 // 4  # what two neighbours hold at least together, so that a block just split is not merged at once
 B_COUNT, B_NUMBER, B_SLOT, BLOCK_WORDS = 0, 1, 1 + BLOCK, 1 + 2 * BLOCK
-# a predicate's line
-P_KIND, P_LEFT, P_RIGHT, P_LEFT_COL, P_RIGHT_COL, P_FLOAT, P_WIDTH, P_LIMIT, P_DIMS, PRED_SIZE = range(10)
+# kinds of predicates, and ways to reach their rows
 P_EQUAL, P_BAND, P_DISTANCE, P_LT, P_LE, P_GT, P_GE, P_NE = range(8)
 SCAN, HASH, RANGE = range(3)
 ACCESS_SIZE = 3  # kind, which, binder
 INDEX_STRIDE = 1024  # an access by range names (index, predicate) in one number
-# a histogram's line: low end, width of a bin, total, whether it holds floats, then a Fenwick tree
-H_LOW, H_STEP, H_TOTAL, H_FLOAT, H_TREE = range(5)
 BINS = 1024
 HIST_SIZE = H_TREE + BINS + 1
 LIFE_BINS = 128

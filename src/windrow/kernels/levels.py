@@ -16,36 +16,26 @@ import numpy as np
 
 from windrow.kernels.jit import inline, inner
 from windrow.kernels.layout import (
-    C_LOW,
-    C_SHIFT,
-    CREDIT_AT,
-    CREDIT_SIZE,
     LEVEL_GROUP,
     LEVEL_WORDS,
     LEVELS,
-    LEVELS_AT,
 )
 from windrow.kernels.memory import Memory, memory_of
-
-
-@inline
-def line_at(m: Memory, pool: int) -> int:
-    """Where a pool's line of credits begins."""
-    return m.w[CREDIT_AT] + pool * CREDIT_SIZE
+from windrow.kernels.places import credit_at
 
 
 @inline
 def above(m: Memory, pool: int, credit: float) -> int:
     """The level of a credit, which may lie below the first or above the last."""
-    line = line_at(m, pool)
-    return (int(credit) - m.w[line + C_LOW]) >> m.w[line + C_SHIFT]
+    line = credit_at(m, pool)
+    return int(credit) - line.low >> line.shift
 
 
 @inline
 def count(m: Memory, pool: int, level: int, rows: int) -> None:
     """Count rows in or out of a level."""
     level = min(max(level, 0), LEVELS - 1)
-    at = m.w[LEVELS_AT] + pool * LEVEL_WORDS
+    at = m.head.levels_at + pool * LEVEL_WORDS
     m.w[at + level // LEVEL_GROUP] += rows
     m.w[at + LEVEL_GROUP + level] += rows
 
@@ -76,7 +66,7 @@ def move(m: Memory, pool: int, before: float, after: float) -> None:
     old, new = max(old, 0), max(new, 0)
     if old == new:
         return
-    at = m.w[LEVELS_AT] + pool * LEVEL_WORDS
+    at = m.head.levels_at + pool * LEVEL_WORDS
     m.w[at + LEVEL_GROUP + old] -= 1
     m.w[at + LEVEL_GROUP + new] += 1
     if old // LEVEL_GROUP != new // LEVEL_GROUP:
@@ -88,8 +78,8 @@ def move(m: Memory, pool: int, before: float, after: float) -> None:
 def clear(words: Any, pool: int, low: int, shift: int) -> None:
     """Begin anew with empty levels."""
     m = memory_of(words)
-    line, at = line_at(m, pool), m.w[LEVELS_AT] + pool * LEVEL_WORDS
-    m.w[line + C_LOW], m.w[line + C_SHIFT] = low, shift
+    line, at = credit_at(m, pool), m.head.levels_at + pool * LEVEL_WORDS
+    line.low, line.shift = low, shift
     for k in range(LEVEL_WORDS):
         m.w[at + k] = 0
 
@@ -107,7 +97,7 @@ def width_for(span: int) -> int:
 def make_room(words: Any, pool: int, credit: float) -> None:
     """Move the levels so that a credit above the last one has its place; what is counted stays counted."""
     m = memory_of(words)
-    line, at = line_at(m, pool), m.w[LEVELS_AT] + pool * LEVEL_WORDS + LEVEL_GROUP
+    line, at = credit_at(m, pool), m.head.levels_at + pool * LEVEL_WORDS + LEVEL_GROUP
     first = 0
     while first < LEVELS and m.w[at + first] == 0:
         first += 1
@@ -117,8 +107,8 @@ def make_room(words: Any, pool: int, credit: float) -> None:
     old = np.empty(LEVELS, np.int64)
     for k in range(LEVELS):
         old[k] = m.w[at + k]
-    shift = m.w[line + C_SHIFT]
-    low = m.w[line + C_LOW] + (first << shift)
+    shift = line.shift
+    low = line.low + (first << shift)
     wider = max(width_for(int(credit) - low) - shift, 0)
     clear(m.w, pool, low, shift + wider)
     for k in range(first, LEVELS):
@@ -128,7 +118,7 @@ def make_room(words: Any, pool: int, credit: float) -> None:
 @inline
 def percentile(m: Memory, pool: int, rows: int, share: float) -> float:
     """The credit (the low end of its level) that a share of the pool's residents does not pass: the nearest rank."""
-    at = m.w[LEVELS_AT] + pool * LEVEL_WORDS
+    at = m.head.levels_at + pool * LEVEL_WORDS
     rank = min(max(int(np.ceil(share * rows - 1e-9)), 1), rows)
     higher, group = rows - rank, LEVEL_GROUP - 1  # mostly near the top: count from there
     while group > 0 and higher >= m.w[at + group]:
@@ -138,15 +128,15 @@ def percentile(m: Memory, pool: int, rows: int, share: float) -> float:
     while level > group * LEVEL_GROUP and higher >= m.w[at + LEVEL_GROUP + level]:
         higher -= m.w[at + LEVEL_GROUP + level]
         level -= 1
-    line = line_at(m, pool)
-    return float(m.w[line + C_LOW] + (level << m.w[line + C_SHIFT]))
+    line = credit_at(m, pool)
+    return float(line.low + (level << line.shift))
 
 
 @inner
 def twice_rank(words: Any, pool: int, credit: float) -> int:
     """Twice the rank of a resident's credit in its pool, the lowest 1; residents of one level share their mean rank."""
     m = memory_of(words)
-    at = m.w[LEVELS_AT] + pool * LEVEL_WORDS
+    at = m.head.levels_at + pool * LEVEL_WORDS
     level = min(max(above(m, pool, credit), 0), LEVELS - 1)
     lower = 0
     for group in range(level // LEVEL_GROUP):

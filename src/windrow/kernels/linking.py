@@ -83,7 +83,6 @@ class Whole(JITCodeLibrary):
         self._linking_libraries = [library for library in libraries if not isinstance(library, Part)]
         super().finalize()
 
-
     def _verify_declare_only_symbols(self) -> None:
         """Refuse to run without a function that is called: a part that was linked before it was asked for."""
         super()._verify_declare_only_symbols()

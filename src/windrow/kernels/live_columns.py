@@ -10,53 +10,37 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from windrow.kernels import directory, tournament
-from windrow.kernels.chains import key_of, link_at, slot_at, stream_at, stream_of
-from windrow.kernels.directory import key_at
+from windrow.kernels import directory
 from windrow.kernels.jit import entry, inline
 from windrow.kernels.keys import is_idle, unused
 from windrow.kernels.layout import (
-    ARRIVED,
     B_COUNT,
     B_NUMBER,
     B_SLOT,
-    CODE,
-    COST,
-    COUNT,
-    DENSE_AT,
-    DIR_SIZE,
     FILLED,
-    HEAD,
-    HINT,
-    KEY,
-    KEY_BYTES,
-    KEY_IDLE,
-    KEY_TOP,
-    LAST_ROWS,
-    LINK_NEWER,
-    LINK_OLDER,
     LOW,
-    NEWER,
-    NEWEST,
     NONE,
-    OLDER,
-    OLDEST,
-    PER_STREAM,
-    PLACE_OFF,
-    POOL,
-    POOL_SIZE,
-    ROW,
-    ROWS,
-    SLOT_CAP,
     STAT_ORACLE,
     STREAM_BITS,
-    TAIL,
-    TIME,
-    TOP,
-    USED_ROWS,
+    Key,
 )
 from windrow.kernels.memory import Memory, memory_of
-from windrow.kernels.ordered import block_at, used_at
+from windrow.kernels.ordered import block_at
+from windrow.kernels.places import (
+    chain,
+    directory_at,
+    directory_of,
+    index_at,
+    key_at,
+    key_of,
+    leaf_at,
+    link_at,
+    numbers_at,
+    pool_at,
+    slot_at,
+    stream_at,
+    stream_of,
+)
 from windrow.kernels.policies.ranked import group_leaf
 from windrow.kernels.retain import charge
 from windrow.kernels.statistics.counts import start_key
@@ -83,7 +67,7 @@ def by_age(block: Any) -> Any:
     m = memory_of(block)
     rows = 0
     for stream in range(m.streams):
-        rows += m.w[stream_at(m, stream) + ROWS]
+        rows += stream_at(m, stream).rows
     found = np.empty(rows, np.int64)
     if not by_arrival(m, found):
         walk_ages(m, found)
@@ -95,35 +79,35 @@ def walk_ages(m: Memory, found: Any) -> None:
     """Follow the age lists: each step waits for the one before it."""
     n = 0
     for stream in range(m.streams):
-        slot = m.w[stream_at(m, stream) + OLDEST]
+        slot = stream_at(m, stream).oldest
         while slot >= 0:
             found[n] = slot
             n += 1
-            slot = m.w[slot_at(m, slot) + NEWER]
+            slot = slot_at(m, slot).newer
 
 
 @inline
 def by_arrival(m: Memory, found: Any) -> bool:
     """The same without a list, some times faster: False where rows came out of order, or too few of many are left."""
     low, high = 9223372036854775807, -1
-    for slot in range(m.w[TOP]):
-        if m.w[slot_at(m, slot) + ROW] != NONE:
-            low = min(low, m.w[slot_at(m, slot) + ARRIVED])
-            high = max(high, m.w[slot_at(m, slot) + ARRIVED])
+    for slot in range(m.head.top):
+        if slot_at(m, slot).row != NONE:
+            low = min(low, slot_at(m, slot).seq)
+            high = max(high, slot_at(m, slot).seq)
     if high - low >= 8 * found.shape[0]:
         return False
     slots = np.full(max(high - low + 1, 0), -1, np.int32)
-    for slot in range(m.w[TOP]):
-        if m.w[slot_at(m, slot) + ROW] != NONE:
-            slots[m.w[slot_at(m, slot) + ARRIVED] - low] = slot
+    for slot in range(m.head.top):
+        if slot_at(m, slot).row != NONE:
+            slots[slot_at(m, slot).seq - low] = slot
     place, last = np.zeros(m.streams, np.int64), np.full(m.streams, LOW, np.int64)
     for stream in range(1, m.streams):
-        place[stream] = place[stream - 1] + m.w[stream_at(m, stream - 1) + ROWS]
+        place[stream] = place[stream - 1] + stream_at(m, stream - 1).rows
     for k in range(slots.shape[0]):
         if slots[k] < 0:
             continue
-        stream, time = stream_of(m, slots[k]), m.w[slot_at(m, slots[k]) + TIME]
-        if time < last[stream] and m.w[stream_at(m, stream) + LAST_ROWS] == 0:
+        stream, time = stream_of(m, slots[k]), slot_at(m, slots[k]).time
+        if time < last[stream] and stream_at(m, stream).last_rows == 0:
             return False
         last[stream] = time
         found[place[stream]] = slots[k]
@@ -139,7 +123,7 @@ def read_slots(block: Any, slots: Any, fields: Any) -> Any:
     for k in range(slots.shape[0]):
         at = slot_at(m, slots[k])
         for f in range(fields.shape[0]):
-            found[f, k] = m.w[at + fields[f]]
+            found[f, k] = m.w[at.at + fields[f]]
     return found
 
 
@@ -149,7 +133,7 @@ def read_codes(block: Any, slots: Any, d: int, link: int) -> Any:
     m = memory_of(block)
     found = np.empty(slots.shape[0], np.int64)
     for k in range(slots.shape[0]):
-        found[k] = m.w[key_at(m, d, key_of(m, slots[k], link)) + CODE]
+        found[k] = key_at(m, d, key_of(m, slots[k], link)).code
     return found
 
 
@@ -157,7 +141,7 @@ def read_codes(block: Any, slots: Any, d: int, link: int) -> Any:
 def keys_in_use(block: Any, slots: Any, d: int, links: Any) -> Any:
     """A directory's keys in the order in which the slots name them first; `links` is each stream's link, or NONE."""
     m = memory_of(block)
-    top = m.w[m.dirs_at + d * DIR_SIZE + KEY_TOP]
+    top = directory_at(m, d).top
     seen, found, n = np.zeros(top, np.bool_), np.empty(top, np.int64), 0
     for k in range(slots.shape[0]):
         link = links[stream_of(m, slots[k])]
@@ -175,10 +159,10 @@ def keys_in_use(block: Any, slots: Any, d: int, links: Any) -> Any:
 def keys_idle(block: Any, d: int) -> Any:
     """A directory's keys without residents."""
     m = memory_of(block)
-    top, n = m.w[m.dirs_at + d * DIR_SIZE + KEY_TOP], 0
+    top, n = directory_at(m, d).top, 0
     found = np.empty(top, np.int64)
     for key in range(top):
-        if m.w[key_at(m, d, key) + COUNT] != NONE and is_idle(m, d, key):
+        if chain(key_at(m, d, key), 0).count != NONE and is_idle(m, d, key):
             found[n] = key
             n += 1
     return found[:n].copy()
@@ -190,7 +174,7 @@ def read_keys(block: Any, d: int, keys: Any, word: int) -> Any:
     m = memory_of(block)
     found = np.empty(keys.shape[0], np.int64)
     for k in range(keys.shape[0]):
-        found[k] = m.w[key_at(m, d, keys[k]) + word]
+        found[k] = m.w[key_at(m, d, keys[k]).at + word]
     return found
 
 
@@ -200,8 +184,8 @@ def read_row_leaves(block: Any, slots: Any, word: int) -> Any:
     m = memory_of(block)
     found = np.empty(slots.shape[0], np.int64)
     for k in range(slots.shape[0]):
-        pool = m.w[stream_at(m, stream_of(m, slots[k])) + POOL]
-        found[k] = m.w[tournament.leaf_at(m, pool, slots[k]) + word]
+        pool = stream_at(m, stream_of(m, slots[k])).pool
+        found[k] = m.w[leaf_at(m, pool, slots[k]).at + word]
     return found
 
 
@@ -212,9 +196,9 @@ def read_key_leaves(block: Any, keys: Any, word: int) -> Any:
     found, n = np.empty(keys.shape[0] * m.streams, np.int64), 0
     for k in range(keys.shape[0]):
         for stream in range(m.streams):
-            if m.w[key_at(m, 0, keys[k]) + PER_STREAM * stream + COUNT] > 0:
-                pool = m.w[stream_at(m, stream) + POOL]
-                found[n] = m.w[tournament.leaf_at(m, pool, group_leaf(m, keys[k], stream)) + word]
+            if chain(key_at(m, 0, keys[k]), stream).count > 0:
+                pool = stream_at(m, stream).pool
+                found[n] = m.w[leaf_at(m, pool, group_leaf(m, keys[k], stream)).at + word]
                 n += 1
     return found[:n].copy()
 
@@ -235,7 +219,7 @@ def known_key(m: Memory, d: int, code: int) -> int:
     """The key number of a code, new if need be, or NONE when there is no room for it."""
     key = directory.find(m, d, code)
     if key < 0:
-        if m.w[m.dirs_at + d * DIR_SIZE + KEY_TOP] >= m.key_cap:
+        if directory_at(m, d).top >= m.key_cap:
             return NONE
         key = directory.add(m, d, code)
         if m.statistic == STAT_ORACLE:
@@ -244,25 +228,25 @@ def known_key(m: Memory, d: int, code: int) -> int:
 
 
 @inline
-def append(m: Memory, record: int, stream: int, slot: int, link: int) -> None:
+def append(m: Memory, record: Key, stream: int, slot: int, link: int) -> None:
     """Put a slot at the newest end of the chain of its key."""
-    mine, at = record + PER_STREAM * stream, link_at(m, slot, link)
-    left = m.w[mine + TAIL]
-    m.w[at + LINK_OLDER] = left
-    m.w[at + LINK_NEWER] = NONE
+    mine, at = chain(record, stream), link_at(m, slot, link)
+    left = mine.tail
+    at.older = left
+    at.newer = NONE
     if left < 0:
-        m.w[mine + HEAD] = slot
+        mine.head = slot
     else:
-        m.w[link_at(m, left, link) + LINK_NEWER] = slot
-    m.w[mine + TAIL] = slot
-    m.w[mine + COUNT] += 1
+        link_at(m, left, link).newer = slot
+    mine.tail = slot
+    mine.count += 1
 
 
 @inline
 def open_keys(m: Memory, stream: int, codes: Any, start: int, end: int, keys: Any) -> bool:
     """The keys of some rows, looked up one after the other so that cache misses overlap; False if they do not fit."""
     for link in range(m.links):
-        d = m.w[m.classes_at + stream * m.links + link]
+        d = directory_of(m, stream, link)
         if d < 0:
             continue
         for k in range(start, end):
@@ -280,11 +264,11 @@ def link_keys(m: Memory, stream: int, slot: int, keys: Any, k: int) -> int:
     """Put a slot into the chains of its keys; how many of them were unused."""
     opened = 0
     for link in range(m.links):
-        d = m.w[m.classes_at + stream * m.links + link]
+        d = directory_of(m, stream, link)
         if d >= 0:
             key = keys[link, k]
             opened += unused(m, d, key, stream)
-            m.w[link_at(m, slot, link) + KEY] = key
+            link_at(m, slot, link).key = key
             append(m, key_at(m, d, key), stream, slot, link)
     return opened
 
@@ -293,7 +277,7 @@ def link_keys(m: Memory, stream: int, slot: int, keys: Any, k: int) -> int:
 def add_residents(block: Any, stream: int, rows: Residents) -> bool:
     """Put a stream's residents into the next slots, oldest first; False when their keys do not fit."""
     m = memory_of(block)
-    first, n, cost, opened = m.w[TOP], rows.time.shape[0], 0, 0
+    first, n, cost, opened = m.head.top, rows.time.shape[0], 0, 0
     keys = np.empty((m.links, TOGETHER), np.int64)
     for start in range(0, n, TOGETHER):
         end = min(start + TOGETHER, n)
@@ -302,19 +286,19 @@ def add_residents(block: Any, stream: int, rows: Residents) -> bool:
         for k in range(start, end):
             slot = first + k
             at = slot_at(m, slot)
-            m.w[at + TIME], m.w[at + ARRIVED], m.w[at + ROW] = rows.time[k], rows.seq[k], k
-            m.w[at + COST] = (rows.cost[k] << STREAM_BITS) | stream
-            m.w[at + OLDER] = slot - 1 if k > 0 else NONE
-            m.w[at + NEWER] = slot + 1 if k + 1 < n else NONE
+            at.time, at.seq, at.row = rows.time[k], rows.seq[k], k
+            at.cost = (rows.cost[k] << STREAM_BITS) | stream
+            at.older = slot - 1 if k > 0 else NONE
+            at.newer = slot + 1 if k + 1 < n else NONE
             cost += rows.cost[k]
             for column in range(m.vals):
-                m.w[at + m.vals_off + column] = rows.numbers[column, k]
+                m.w[numbers_at(m, slot) + column] = rows.numbers[column, k]
             opened += link_keys(m, stream, slot, keys, k - start)
     if n > 0:
         mine = stream_at(m, stream)
-        m.w[mine + OLDEST], m.w[mine + NEWEST], m.w[mine + HINT] = first, first + n - 1, first + n - 1
-    m.w[TOP] = first + n
-    charge(m, stream, n, cost, opened * m.w[KEY_BYTES])
+        mine.oldest, mine.newest, mine.hint = first, first + n - 1, first + n - 1
+    m.head.top = first + n
+    charge(m, stream, n, cost, opened * m.head.key_bytes)
     return True
 
 
@@ -323,7 +307,7 @@ def write_slots(block: Any, first: int, field: int, values: Any) -> None:
     """One word of successive slots."""
     m = memory_of(block)
     for k in range(values.shape[0]):
-        m.w[slot_at(m, first + k) + field] = values[k]
+        m.w[slot_at(m, first + k).at + field] = values[k]
 
 
 @entry
@@ -331,10 +315,10 @@ def add_idle(block: Any, d: int, codes: Any) -> bool:
     """Add keys without residents; False when one is there already or does not fit."""
     m = memory_of(block)
     for k in range(codes.shape[0]):
-        before = m.w[m.dirs_at + d * DIR_SIZE + KEY_TOP]
+        before = directory_at(m, d).top
         if known_key(m, d, codes[k]) != before:
             return False
-    m.w[m.dirs_at + d * DIR_SIZE + KEY_IDLE] += codes.shape[0]
+    directory_at(m, d).idle += codes.shape[0]
     return True
 
 
@@ -343,7 +327,7 @@ def write_keys(block: Any, d: int, word: int, values: Any) -> None:
     """One word of the record of every key, by number."""
     m = memory_of(block)
     for key in range(values.shape[0]):
-        m.w[key_at(m, d, key) + word] = values[key]
+        m.w[key_at(m, d, key).at + word] = values[key]
 
 
 @entry
@@ -351,15 +335,15 @@ def write_dense(block: Any, pool: int, slots: Any) -> None:
     """A pool's dense list."""
     m = memory_of(block)
     for place in range(slots.shape[0]):
-        m.w[slot_at(m, slots[place]) + m.w[PLACE_OFF]] = place
-        m.w[m.w[DENSE_AT] + pool * m.w[SLOT_CAP] + place] = slots[place]
+        slot_at(m, slots[place]).place = place
+        m.w[m.head.dense_at + pool * m.head.slot_cap + place] = slots[place]
 
 
 @entry
 def read_dense(block: Any, pool: int) -> Any:
     """The slots of a pool's dense list."""
     m = memory_of(block)
-    first, n = m.w[DENSE_AT] + pool * m.w[SLOT_CAP], m.w[m.pools_at + pool * POOL_SIZE + USED_ROWS]
+    first, n = m.head.dense_at + pool * m.head.slot_cap, pool_at(m, pool).used_rows
     found = np.empty(n, np.int64)
     for place in range(n):
         found[place] = m.w[first + place]
@@ -370,7 +354,7 @@ def read_dense(block: Any, pool: int) -> Any:
 def load_index(block: Any, ix: int, numbers: Any, slots: Any) -> None:
     """Fill an empty ordered index with sorted pairs."""
     m = memory_of(block)
-    m.w[used_at(m, ix)] = (slots.shape[0] + FILLED - 1) // FILLED
+    index_at(m, ix).used = (slots.shape[0] + FILLED - 1) // FILLED
     for k in range(slots.shape[0]):
         at, here = block_at(m, ix, k // FILLED), k % FILLED
         m.w[at + B_NUMBER + here] = numbers[k]

@@ -14,15 +14,19 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 from numba.np.arrayobj import make_array
 
-from windrow.kernels import layout as at
 from windrow.kernels.jit import inline
+from windrow.kernels.layout import Head
+from windrow.kernels.records import reference
+
+_head = reference(Head)
 
 
 class Memory(NamedTuple):
-    """A block as integers `w` and floats `x`, and what is fixed while a driver runs."""
+    """A block as integers `w` and floats `x`, its single words by name, and what is fixed while a driver runs."""
 
     w: Any
     x: Any
+    head: Head
     streams: int
     links: int
     dirs: int
@@ -115,9 +119,11 @@ def shaped(
 ) -> Memory:
     """A block with its shape given, as constants where the driver knows them."""
     w = bare_ints(block)
+    head = _head(w, 0)
     return Memory(
         w,
         bare_floats(block),
+        head,
         streams,
         links,
         dirs,
@@ -126,38 +132,38 @@ def shaped(
         indexes,
         hists,
         several,
-        w[at.POOLS],
-        w[at.BY_ROW],
-        w[at.HAS_VALUE],
-        w[at.DRIFTING],
-        w[at.STATISTIC],
-        w[at.KEEP_IDLE],
-        w[at.RANK_OFF],
-        w[at.VALS_OFF],
-        w[at.STREAMS_AT],
-        w[at.POOLS_AT],
-        w[at.DIRS_AT],
-        w[at.CLASSES_AT],
-        w[at.SLOTS_AT],
-        w[at.SLOT_WORDS],
-        w[at.TABLES_AT],
-        w[at.TABLE_SIZE],
-        w[at.KEYS_AT],
-        w[at.KEY_WORDS],
-        w[at.KEY_CAP],
-        w[at.NODES_AT],
-        w[at.NODE_WORDS],
-        w[at.LEAVES],
+        head.pools,
+        head.by_row,
+        head.has_value,
+        head.drifting,
+        head.statistic,
+        head.keep_idle,
+        head.rank_off,
+        head.vals_off,
+        head.streams_at,
+        head.pools_at,
+        head.dirs_at,
+        head.classes_at,
+        head.slots_at,
+        head.slot_words,
+        head.tables_at,
+        head.table_size,
+        head.keys_at,
+        head.key_words,
+        head.key_cap,
+        head.nodes_at,
+        head.node_words,
+        head.leaves,
     )
 
 
 @inline
 def memory_of(block: Any) -> Memory:
     """A block with its shape as it stands in its head."""
-    w = bare_ints(block)
-    streams = w[at.STREAMS]
-    several = int(w[at.ACCESS_AT] - w[at.ORDER_AT] > streams * (streams - 1))
-    return shaped(block, streams, w[at.LINKS], w[at.DIRS], w[at.VALS], w[at.PREDS], w[at.INDEXES], w[at.HISTS], several)
+    head = _head(bare_ints(block), 0)
+    streams = head.streams
+    several = int(head.access_at - head.order_at > streams * (streams - 1))
+    return shaped(block, streams, head.links, head.dirs, head.vals, head.preds, head.indexes, head.hists, several)
 
 
 @inline

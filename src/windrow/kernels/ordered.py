@@ -16,50 +16,37 @@ blocks.
 
 from typing import Any
 
-from windrow.kernels.chains import slot_at
 from windrow.kernels.jit import inline, inner
 from windrow.kernels.layout import (
-    ARRIVED,
     B_COUNT,
     B_NUMBER,
     B_SLOT,
     BLOCK,
-    BLOCK_CAP,
     BLOCK_WORDS,
-    BLOCKS_AT,
     FILLED,
-    INDEX_SIZE,
-    INDEXES_AT,
-    ORDERS_AT,
-    X_USED,
 )
 from windrow.kernels.memory import Memory, memory_of
+from windrow.kernels.places import index_at, slot_at
 
 
 @inline
 def block_at(m: Memory, ix: int, place: int) -> int:
     """Where the record of the block begins that stands at a place of the order."""
-    block = m.w[m.w[ORDERS_AT] + ix * m.w[BLOCK_CAP] + place]
-    return m.w[BLOCKS_AT] + (ix * m.w[BLOCK_CAP] + block) * BLOCK_WORDS
-
-
-@inline
-def used_at(m: Memory, ix: int) -> int:
-    """Where the number of used blocks of an index stands."""
-    return m.w[INDEXES_AT] + ix * INDEX_SIZE + X_USED
+    block = m.w[m.head.orders_at + ix * m.head.block_cap + place]
+    return m.head.blocks_at + (ix * m.head.block_cap + block) * BLOCK_WORDS
 
 
 @inline
 def arrived(m: Memory, slot: int) -> int:
     """The sequence number of a slot's row."""
-    return m.w[slot_at(m, slot) + ARRIVED]
+    return slot_at(m, slot).seq
 
 
 @inner
 def block_of(words: Any, ix: int, number: int, seq: int) -> int:
     """The last place in the order whose first pair is not above (number, sequence number), or 0."""
     m = memory_of(words)
-    low, high = 0, m.w[used_at(m, ix)]
+    low, high = 0, index_at(m, ix).used
     while high - low > 1:
         mid = (low + high) >> 1
         at = block_at(m, ix, mid)
@@ -90,13 +77,13 @@ def place_in(words: Any, at: int, number: int, seq: int) -> int:
 def split(words: Any, ix: int, place: int) -> None:
     """Move the upper half of a full block into a new block after it."""
     m = memory_of(words)
-    order = m.w[ORDERS_AT] + ix * m.w[BLOCK_CAP]
-    used = m.w[used_at(m, ix)]
+    order = m.head.orders_at + ix * m.head.block_cap
+    used = index_at(m, ix).used
     fresh = m.w[order + used]
     for k in range(used, place + 1, -1):
         m.w[order + k] = m.w[order + k - 1]
     m.w[order + place + 1] = fresh
-    m.w[used_at(m, ix)] = used + 1
+    index_at(m, ix).used = used + 1
     old, new = block_at(m, ix, place), block_at(m, ix, place + 1)
     half = BLOCK // 2
     for k in range(half):
@@ -110,8 +97,8 @@ def split(words: Any, ix: int, place: int) -> None:
 def insert(words: Any, ix: int, number: int, slot: int) -> None:
     """Add a pair; the caller has made sure that one block is free."""
     m = memory_of(words)
-    if m.w[used_at(m, ix)] == 0:
-        m.w[used_at(m, ix)] = 1
+    if index_at(m, ix).used == 0:
+        index_at(m, ix).used = 1
         m.w[block_at(m, ix, 0) + B_COUNT] = 0
     seq = arrived(m, slot)
     place = block_of(m.w, ix, number, seq)
@@ -144,7 +131,7 @@ def remove(words: Any, ix: int, number: int, slot: int) -> None:
     if left == 0:
         give_back(m.w, ix, place)
     elif left <= FILLED:
-        if place + 1 < m.w[used_at(m, ix)] and left + m.w[block_at(m, ix, place + 1) + B_COUNT] <= FILLED:
+        if place + 1 < index_at(m, ix).used and left + m.w[block_at(m, ix, place + 1) + B_COUNT] <= FILLED:
             merge(m.w, ix, place)
         elif place > 0 and left + m.w[block_at(m, ix, place - 1) + B_COUNT] <= FILLED:
             merge(m.w, ix, place - 1)
@@ -167,19 +154,19 @@ def merge(words: Any, ix: int, place: int) -> None:
 def give_back(words: Any, ix: int, place: int) -> None:
     """Move an empty block behind the used ones."""
     m = memory_of(words)
-    order = m.w[ORDERS_AT] + ix * m.w[BLOCK_CAP]
+    order = m.head.orders_at + ix * m.head.block_cap
     block = m.w[order + place]
-    m.w[used_at(m, ix)] -= 1
-    for k in range(place, m.w[used_at(m, ix)]):
+    index_at(m, ix).used -= 1
+    for k in range(place, index_at(m, ix).used):
         m.w[order + k] = m.w[order + k + 1]
-    m.w[order + m.w[used_at(m, ix)]] = block
+    m.w[order + index_at(m, ix).used] = block
 
 
 @inner
 def seek(words: Any, ix: int, number: int) -> tuple[int, int]:
     """Where a scan of numbers >= `number` starts: place in the order, place in the block."""
     m = memory_of(words)
-    if m.w[used_at(m, ix)] == 0:
+    if index_at(m, ix).used == 0:
         return 0, 0
     place = block_of(m.w, ix, number, -1)
     at = block_at(m, ix, place)

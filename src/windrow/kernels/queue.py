@@ -19,26 +19,23 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from windrow.kernels.apart import apart
-from windrow.kernels.directory import find, key_at
+from windrow.kernels.directory import find
 from windrow.kernels.group import room
 from windrow.kernels.hashing import random64
 from windrow.kernels.jit import entry, inline, inner
 from windrow.kernels.layout import (
-    COUNT,
     DONE,
     NONE,
-    PER_STREAM,
     R_CODES,
     R_LIVE,
     R_SLOT,
     R_STREAM,
     R_TICK,
-    SEQ,
 )
 from windrow.kernels.memory import Memory, bare_floats, memory_of
+from windrow.kernels.places import chain, directory_of, key_at
 from windrow.kernels.retain import forget
 from windrow.kernels.settle import fill, row_words
-from windrow.kernels.statistics.counts import freq_at
 
 # what becomes of a row
 COMING, WAITING, SERVED, SHED_HERE = range(4)
@@ -123,7 +120,7 @@ def worth(h: Any, words: Any, w: Waiting, k: int) -> float:
         return -1.0
     partners, later = 0.0, 0.0
     for link in range(m.links):
-        d = m.w[m.classes_at + stream * m.links + link]
+        d = directory_of(m, stream, link)
         if d < 0:
             continue
         key = find(m, d, w.r[at + R_CODES + link])
@@ -131,11 +128,11 @@ def worth(h: Any, words: Any, w: Waiting, k: int) -> float:
             if other == stream:
                 continue
             if key >= 0:
-                partners += m.w[key_at(m, d, key) + PER_STREAM * other + COUNT]
+                partners += chain(key_at(m, d, key), other).count
             if w.q[FORM] == INTEGRATED:
                 partners += w.counts[w.ids[k, link], other]
                 if key >= 0 and m.statistic != 0:
-                    later += m.x[freq_at(key_at(m, d, key), other)] / h.count_weight(h, m)
+                    later += chain(key_at(m, d, key), other).freq / h.count_weight(h, m)
     return partners + later / (1.0 + later)  # below one: among rows with as many partners, the statistics decide
 
 
@@ -201,7 +198,7 @@ def learn_ahead(h: Any, m: Memory, w: Waiting, rx: Any, start: int, end: int) ->
             slot = fill(h, m, w.r, rx, at)
             h.learn_row(h, m, w.r, rx, at, slot)
             forget(m.w, slot, NONE)
-            m.w[SEQ] -= 1  # it has only been looked at
+            m.head.seq -= 1  # it has only been looked at
         w.q[LEARNED] += 1
     return DONE
 

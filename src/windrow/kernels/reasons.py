@@ -10,10 +10,10 @@ A reason is the word of a stream's line that counts it. Rows that are lost are k
 recall, where somebody asked for them (`is_noted`); nothing else is.
 """
 
-from windrow.kernels.chains import stream_at
 from windrow.kernels.jit import inline
 from windrow.kernels.layout import EXPIRED, RELEASED, SAMPLED, SHED
 from windrow.kernels.memory import Memory
+from windrow.kernels.places import stream_at
 
 NAMES = {"expired": EXPIRED, "released": RELEASED, "shed": SHED, "sampled": SAMPLED}
 
@@ -33,6 +33,6 @@ def is_learned(reason: int) -> bool:
 @inline
 def count(m: Memory, stream: int, reason: int) -> None:
     """Count a row of a stream that leaves, or is never admitted."""
-    m.w[stream_at(m, stream) + reason] += 1
+    m.w[stream_at(m, stream).at + reason] += 1
     if reason == SAMPLED:
-        m.w[stream_at(m, stream) + SHED] += 1
+        stream_at(m, stream).shed += 1

@@ -13,43 +13,26 @@ from typing import Any
 
 import numpy as np
 
-from windrow.kernels.chains import slot_at, stream_at
 from windrow.kernels.hashing import in_sample, row_word
 from windrow.kernels.jit import entry, inline
 from windrow.kernels.layout import (
-    ARRIVALS,
-    ARRIVED,
-    CLOCK,
     EXPIRED,
     HIGH,
-    LAST_TIME,
-    MATCHED,
-    NEWER,
     NONE,
-    OLDEST,
-    PEAK_BYTES,
-    PEAK_ROWS,
     PROBE_ONLY,
     R_LIVE,
     R_ROW,
-    RANK,
-    RELEASED,
-    ROW,
-    SEED,
-    SEQ,
-    TOP,
-    VALUE,
-    WATERMARK,
 )
 from windrow.kernels.maintenance import move_one
 from windrow.kernels.memory import Memory, memory_of
+from windrow.kernels.places import slot_at, stream_at
 from windrow.kernels.retain import depart, shed
 
 
 @inline
 def chosen(m: Memory, slot: int, share: float) -> bool:
     """Whether a resident belongs to the sample of a share of all rows."""
-    return share == 1.0 or in_sample(row_word(m.w[SEED], m.w[slot_at(m, slot) + ARRIVED]), share)
+    return share == 1.0 or in_sample(row_word(m.head.seed, slot_at(m, slot).seq), share)
 
 
 @entry
@@ -58,10 +41,10 @@ def chosen_rows(block: Any, share: float) -> int:
     m = memory_of(block)
     found = 0
     for stream in range(m.streams):
-        slot = m.w[stream_at(m, stream) + OLDEST]
+        slot = stream_at(m, stream).oldest
         while slot >= 0:
             found += chosen(m, slot, share)
-            slot = m.w[slot_at(m, slot) + NEWER]
+            slot = slot_at(m, slot).newer
     return found
 
 
@@ -70,21 +53,22 @@ def begin_beside(h: Any, old: Any, new: Any, share: float) -> None:
     """Admit the residents of one block that belong to a sample to an empty block of the same join without a cap, which
     has room for them; none of them has been lost. Counters go on; who is not chosen counts as expired, as in `thin`."""
     a, b = memory_of(old), memory_of(new)
-    for word in (SEQ, MATCHED, CLOCK, WATERMARK, ARRIVALS, PEAK_ROWS, PEAK_BYTES):
-        b.w[word] = a.w[word]
-    b.x[VALUE] = a.x[VALUE]
+    b.head.seq, b.head.arrivals = a.head.seq, a.head.arrivals
+    b.head.clock, b.head.watermark = a.head.clock, a.head.watermark
+    b.head.matched, b.head.value = a.head.matched, a.head.value
+    b.head.peak_rows, b.head.peak_bytes = a.head.peak_rows, a.head.peak_bytes
     for stream in range(a.streams):
         mine, theirs = stream_at(b, stream), stream_at(a, stream)
-        for word in (EXPIRED, RELEASED, LAST_TIME, RANK):
-            b.w[mine + word] = a.w[theirs + word]
-        slot = a.w[theirs + OLDEST]
+        mine.expired, mine.released = theirs.expired, theirs.released
+        mine.last_time, mine.rank = theirs.last_time, theirs.rank
+        slot = theirs.oldest
         while slot >= 0:
             if chosen(a, slot, share):
                 there = move_one(h, a, b, slot, stream, 0, False)
-                b.w[slot_at(b, there) + ROW] = HIGH
+                slot_at(b, there).row = HIGH
             else:
-                b.w[mine + EXPIRED] += 1
-            slot = a.w[slot_at(a, slot) + NEWER]
+                mine.expired += 1
+            slot = slot_at(a, slot).newer
     shed(h, b)  # without a cap it only notes the peaks
 
 
@@ -95,10 +79,10 @@ def mark_sample(block: Any, records: Any, words: int, share: float, numbers: Any
     `numbers` are those of rows that have left it, in order, and `departed` the next number when each did.
     """
     m = memory_of(block)
-    seq, k = m.w[SEQ], 0
+    seq, k = m.head.seq, 0
     for at in range(0, records.shape[0], words):
         if records[at + R_LIVE] != 0:
-            stored = in_sample(row_word(m.w[SEED], seq), share)
+            stored = in_sample(row_word(m.head.seed, seq), share)
             records[at + R_LIVE] = 1 if stored else PROBE_ONLY
             while k < numbers.shape[0] and numbers[k] < seq:
                 k += 1
@@ -111,32 +95,32 @@ def note_departures(block: Any, numbers: Any, departed: Any) -> None:
     """Note which residents have left the join beside this one; numbers are in order."""
     m = memory_of(block)
     for stream in range(m.streams):
-        slot = m.w[stream_at(m, stream) + OLDEST]
+        slot = stream_at(m, stream).oldest
         while slot >= 0:
             at = slot_at(m, slot)
-            k = np.searchsorted(numbers, m.w[at + ARRIVED])
-            if k < numbers.shape[0] and numbers[k] == m.w[at + ARRIVED]:
-                m.w[at + ROW] = departed[k]
-            slot = m.w[at + NEWER]
+            k = np.searchsorted(numbers, at.seq)
+            if k < numbers.shape[0] and numbers[k] == at.seq:
+                at.row = departed[k]
+            slot = at.newer
 
 
 @entry
 def note_missing(block: Any, other: Any) -> None:
     """Note which residents another block of the same join does not hold, as if those had left it long ago."""
     m, o = memory_of(block), memory_of(other)
-    numbers, n = np.empty(o.w[TOP], np.int64), 0
-    for slot in range(o.w[TOP]):
-        if o.w[slot_at(o, slot) + ROW] != NONE:
-            numbers[n] = o.w[slot_at(o, slot) + ARRIVED]
+    numbers, n = np.empty(o.head.top, np.int64), 0
+    for slot in range(o.head.top):
+        if slot_at(o, slot).row != NONE:
+            numbers[n] = slot_at(o, slot).seq
             n += 1
     numbers = np.sort(numbers[:n])
     for stream in range(m.streams):
-        slot = m.w[stream_at(m, stream) + OLDEST]
+        slot = stream_at(m, stream).oldest
         while slot >= 0:
             at = slot_at(m, slot)
-            k = np.searchsorted(numbers, m.w[at + ARRIVED])
-            m.w[at + ROW] = HIGH if k < n and numbers[k] == m.w[at + ARRIVED] else 0
-            slot = m.w[at + NEWER]
+            k = np.searchsorted(numbers, at.seq)
+            at.row = HIGH if k < n and numbers[k] == at.seq else 0
+            slot = at.newer
 
 
 @entry
@@ -144,9 +128,9 @@ def thin(h: Any, block: Any, share: float) -> None:
     """Let the residents depart that do not belong to a smaller sample."""
     m = memory_of(block)
     for stream in range(m.streams):
-        slot = m.w[stream_at(m, stream) + OLDEST]
+        slot = stream_at(m, stream).oldest
         while slot >= 0:
-            after = m.w[slot_at(m, slot) + NEWER]
-            if not in_sample(row_word(m.w[SEED], m.w[slot_at(m, slot) + ARRIVED]), share):
+            after = slot_at(m, slot).newer
+            if not in_sample(row_word(m.head.seed, slot_at(m, slot).seq), share):
                 depart(h, m, slot, EXPIRED)
             slot = after

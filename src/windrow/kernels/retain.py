@@ -13,80 +13,49 @@ from typing import Any
 
 from windrow.kernels import ordered, reasons
 from windrow.kernels.apart import apart, before, length
-from windrow.kernels.chains import (
-    age_insert,
-    age_remove,
-    chain_insert,
-    chain_remove,
-    free_slot,
-    is_noted,
+from windrow.kernels.chains import age_insert, age_remove, chain_insert, chain_remove, free_slot, is_noted, set_aside
+from windrow.kernels.jit import inline, inner
+from windrow.kernels.keys import close_key, unused
+from windrow.kernels.layout import (
+    EXPIRED,
+    LATEST,
+    NONE,
+    SHED,
+    STREAM_BITS,
+    Stream,
+)
+from windrow.kernels.memory import Memory, memory_of
+from windrow.kernels.places import (
+    chain,
+    directory_of,
+    index_at,
+    key_at,
     key_of,
-    set_aside,
+    numbers_at,
+    pool_at,
     slot_at,
     stream_at,
     stream_of,
 )
-from windrow.kernels.directory import key_at
-from windrow.kernels.jit import inline, inner
-from windrow.kernels.keys import close_key, unused
-from windrow.kernels.layout import (
-    ARRIVED,
-    BYTES,
-    CAP_BYTES,
-    CAP_ROWS,
-    CLOCK,
-    COST,
-    COUNT,
-    EXPIRED,
-    INDEX_SIZE,
-    INDEXES_AT,
-    KEY_BYTES,
-    LAST_ROWS,
-    LAST_TIME,
-    LATENESS,
-    LATEST,
-    NONE,
-    OLDEST,
-    PATIENCE,
-    PEAK_BYTES,
-    PEAK_ROWS,
-    PER_STREAM,
-    POOL,
-    POOL_SIZE,
-    RANK,
-    REACH,
-    ROWS,
-    SHED,
-    SINCE,
-    STREAM_BITS,
-    TIME,
-    USED_BYTES,
-    USED_ROWS,
-    WATERMARK,
-    X_COLUMN,
-    X_FLOAT,
-    X_STREAM,
-)
-from windrow.kernels.memory import Memory, memory_of
 
 
 @inline
 def index_number(m: Memory, ix: int, slot: int) -> int:
     """The number under which an ordered index files a resident."""
-    line = m.w[INDEXES_AT] + ix * INDEX_SIZE
-    bits = m.w[slot_at(m, slot) + m.vals_off + m.w[line + X_COLUMN]]
-    return ordered.ordered_bits(bits) if m.w[line + X_FLOAT] else bits
+    line = index_at(m, ix)
+    bits = m.w[numbers_at(m, slot) + line.column]
+    return ordered.ordered_bits(bits) if line.is_float else bits
 
 
 @inline
 def charge(m: Memory, stream: int, rows: int, cost: int, keys_cost: int) -> None:
     """Count rows and bytes in or out, for the stream and its pool; keys are the pool's, for streams share them."""
     mine = stream_at(m, stream)
-    pool = m.pools_at + m.w[mine + POOL] * POOL_SIZE
-    m.w[mine + ROWS] += rows
-    m.w[mine + BYTES] += cost
-    m.w[pool + USED_ROWS] += rows
-    m.w[pool + USED_BYTES] += cost + keys_cost
+    pool = pool_at(m, mine.pool)
+    mine.rows += rows
+    mine.bytes += cost
+    pool.used_rows += rows
+    pool.used_bytes += cost + keys_cost
 
 
 @inline
@@ -96,15 +65,15 @@ def admit(h: Any, m: Memory, slot: int) -> None:
     age_insert(m, stream, slot)
     opened = 0
     for link in range(m.links):
-        d = m.w[m.classes_at + stream * m.links + link]
+        d = directory_of(m, stream, link)
         if d >= 0:
             record = key_at(m, d, key_of(m, slot, link))
             opened += unused(m, d, key_of(m, slot, link), stream)
             chain_insert(m, record, stream, slot, link)
     for ix in range(m.indexes):
-        if m.w[m.w[INDEXES_AT] + ix * INDEX_SIZE + X_STREAM] == stream:
+        if index_at(m, ix).stream == stream:
             ordered.insert(m.w, ix, index_number(m, ix, slot), slot)
-    charge(m, stream, 1, m.w[slot_at(m, slot) + COST] >> STREAM_BITS, opened * m.w[KEY_BYTES])
+    charge(m, stream, 1, slot_at(m, slot).cost >> STREAM_BITS, opened * m.head.key_bytes)
     h.entered(h, m, slot)
 
 
@@ -113,14 +82,14 @@ def unlink_keys(m: Memory, slot: int, stream: int) -> int:
     """Take a resident out of its chains; how many of them are empty now."""
     closed = 0
     for link in range(m.links):
-        d = m.w[m.classes_at + stream * m.links + link]
+        d = directory_of(m, stream, link)
         if d < 0:
             continue
         key = key_of(m, slot, link)
         record = key_at(m, d, key)
         chain_remove(m, record, stream, slot, link)
         closed += unused(m, d, key, stream)
-        if m.w[record + PER_STREAM * stream + COUNT] == 0:
+        if chain(record, stream).count == 0:
             close_key(m, d, key)
     return closed
 
@@ -133,10 +102,10 @@ def depart(h: Any, m: Memory, slot: int, reason: int) -> None:
     h.leaving(h, m, slot, reason)
     age_remove(m, stream, slot)
     for ix in range(m.indexes):
-        if m.w[m.w[INDEXES_AT] + ix * INDEX_SIZE + X_STREAM] == stream:
+        if index_at(m, ix).stream == stream:
             ordered.remove(m.w, ix, index_number(m, ix, slot), slot)
     closed = unlink_keys(m, slot, stream)
-    charge(m, stream, -1, -(m.w[slot_at(m, slot) + COST] >> STREAM_BITS), -closed * m.w[KEY_BYTES])
+    charge(m, stream, -1, -(slot_at(m, slot).cost >> STREAM_BITS), -closed * m.head.key_bytes)
     h.left(h, m, slot)
     give_slot(m, slot, reason)
 
@@ -144,7 +113,7 @@ def depart(h: Any, m: Memory, slot: int, reason: int) -> None:
 @inline
 def give_slot(m: Memory, slot: int, reason: int) -> None:
     """Give back the slot of a row that is nowhere any more, or keep it until its owner has asked for it."""
-    if reasons.is_lost(reason) and is_noted(m, m.w[slot_at(m, slot) + ARRIVED]):
+    if reasons.is_lost(reason) and is_noted(m, slot_at(m, slot).seq):
         set_aside(m, slot, reason)
     else:
         free_slot(m, slot)
@@ -164,7 +133,7 @@ def forget(words: Any, slot: int, reason: int) -> None:
     if reason != NONE:
         reasons.count(m, stream, reason)
     for link in range(m.links):
-        d = m.w[m.classes_at + stream * m.links + link]
+        d = directory_of(m, stream, link)
         if d >= 0:
             close_key(m, d, key_of(m, slot, link))
     give_slot(m, slot, reason)
@@ -174,10 +143,10 @@ def forget(words: Any, slot: int, reason: int) -> None:
 def move_clock(m: Memory, time: int, stream: int) -> None:
     """Note that a row of a stream has come with a time."""
     mine = stream_at(m, stream)
-    if time > m.w[mine + LAST_TIME]:
-        m.w[mine + LAST_TIME] = time
-        if time > m.w[CLOCK]:
-            m.w[CLOCK] = time
+    if time > mine.last_time:
+        mine.last_time = time
+        if time > m.head.clock:
+            m.head.clock = time
 
 
 @inline
@@ -189,33 +158,33 @@ def own_mark(m: Memory) -> int:
     least = LATEST
     for stream in range(m.streams):
         mine = stream_at(m, stream)
-        seen = max(m.w[mine + LAST_TIME], before(m.w[CLOCK], length(m.w[mine + PATIENCE])))
-        least = min(least, before(seen, length(m.w[mine + LATENESS])))
+        seen = max(mine.last_time, before(m.head.clock, length(mine.patience)))
+        least = min(least, before(seen, length(mine.lateness)))
     return least
 
 
 @inline
 def move_watermark(m: Memory, most: int) -> None:
     """Raise the watermark to where the times of rows have brought it, but not past a time that rows still have."""
-    m.w[WATERMARK] = max(m.w[WATERMARK], min(own_mark(m), most))
+    m.head.watermark = max(m.head.watermark, min(own_mark(m), most))
 
 
 @inline
-def has_expired(m: Memory, slot: int, mine: int) -> bool:
+def has_expired(m: Memory, slot: int, mine: Stream) -> bool:
     """Whether the window of a resident, of the stream with a line, has passed."""
-    at, mark = slot_at(m, slot), m.w[WATERMARK]
-    if m.w[mine + LAST_ROWS] > 0:
-        return m.w[at + m.rank_off] < m.w[mine + RANK] - m.w[mine + LAST_ROWS]
-    time = m.w[at + TIME]
-    return time < mark and (apart(mark, time) > length(m.w[mine + REACH]) or time < m.w[mine + SINCE])
+    at, mark = slot_at(m, slot), m.head.watermark
+    if mine.last_rows > 0:
+        return at.rank < mine.rank - mine.last_rows
+    time = at.time
+    return time < mark and (apart(mark, time) > length(mine.reach) or time < mine.since)
 
 
 @inline
 def expire(h: Any, m: Memory, stream: int) -> None:
     """Let the residents of a stream depart whose window has passed."""
     mine = stream_at(m, stream)
-    while m.w[mine + OLDEST] >= 0 and has_expired(m, m.w[mine + OLDEST], mine):
-        depart(h, m, m.w[mine + OLDEST], EXPIRED)
+    while mine.oldest >= 0 and has_expired(m, mine.oldest, mine):
+        depart(h, m, mine.oldest, EXPIRED)
 
 
 @inline
@@ -234,8 +203,8 @@ def expire_stream(h: Any, words: Any, stream: int) -> None:
 @inline
 def over(m: Memory, pool: int) -> bool:
     """Whether a pool is above its cap."""
-    at = m.pools_at + pool * POOL_SIZE
-    return m.w[at + USED_ROWS] > m.w[at + CAP_ROWS] or m.w[at + USED_BYTES] > m.w[at + CAP_BYTES]
+    at = pool_at(m, pool)
+    return at.used_rows > at.cap_rows or at.used_bytes > at.cap_bytes
 
 
 @inline
@@ -266,7 +235,7 @@ def shed(h: Any, m: Memory) -> None:
     for pool in range(m.pools):
         if over(m, pool):
             shed_from(h, m.w, pool)
-        rows += m.w[m.pools_at + pool * POOL_SIZE + USED_ROWS]
-        cost += m.w[m.pools_at + pool * POOL_SIZE + USED_BYTES]
-    m.w[PEAK_ROWS] = max(m.w[PEAK_ROWS], rows)
-    m.w[PEAK_BYTES] = max(m.w[PEAK_BYTES], cost)
+        rows += pool_at(m, pool).used_rows
+        cost += pool_at(m, pool).used_bytes
+    m.head.peak_rows = max(m.head.peak_rows, rows)
+    m.head.peak_bytes = max(m.head.peak_bytes, cost)

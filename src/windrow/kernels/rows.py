@@ -4,10 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from windrow.kernels.chains import slot_at
 from windrow.kernels.jit import entry
 from windrow.kernels.layout import (
-    COST,
     R_CODES,
     R_COST,
     R_GAIN,
@@ -17,10 +15,10 @@ from windrow.kernels.layout import (
     R_STREAM,
     R_TICK,
     R_TIME,
-    ROW,
     STREAM_MASK,
 )
 from windrow.kernels.memory import memory_of
+from windrow.kernels.places import slot_at
 
 
 @entry
@@ -54,7 +52,7 @@ def still_there(block: Any, slots: Any, streams: Any, rows: Any) -> Any:
     for k in range(slots.shape[0]):
         if slots[k] >= 0:
             at = slot_at(m, slots[k])
-            found[k] = m.w[at + ROW] == rows[k] and (m.w[at + COST] & STREAM_MASK) == streams[k]
+            found[k] = at.row == rows[k] and (at.cost & STREAM_MASK) == streams[k]
     return found
 
 
@@ -66,7 +64,7 @@ def live_rows(block: Any, owners: Any, stream: int, first: int) -> Any:
     n = 0
     for k in range(owners.shape[0]):
         at = slot_at(m, owners[k])
-        if m.w[at + ROW] == first + k and (m.w[at + COST] & STREAM_MASK) == stream:
+        if at.row == first + k and (at.cost & STREAM_MASK) == stream:
             found[n] = k
             n += 1
     return found[:n]
@@ -77,4 +75,4 @@ def repoint(block: Any, slots: Any, first: int) -> None:
     """Tell slots that their payload rows now follow each other from `first` on."""
     m = memory_of(block)
     for k in range(slots.shape[0]):
-        m.w[slot_at(m, slots[k]) + ROW] = first + k
+        slot_at(m, slots[k]).row = first + k

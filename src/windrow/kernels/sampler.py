@@ -19,30 +19,15 @@ from typing import Any
 import numpy as np
 
 from windrow.kernels.apart import apart, length
-from windrow.kernels.chains import stream_at
 from windrow.kernels.hashing import in_sample, mix64
 from windrow.kernels.jit import inline, inner
 from windrow.kernels.layout import (
-    CAP_BYTES,
-    CAP_ROWS,
-    CLOCK,
-    DROP,
     HIGH,
-    LAST_ROWS,
     LOW,
-    POOL,
-    POOL_SIZE,
-    RANK,
-    REACH,
-    SEED,
-    SEEN,
-    SEEN_FIRST,
-    SEEN_LAST,
-    USED_BYTES,
-    USED_ROWS,
-    WATERMARK,
+    Stream,
 )
 from windrow.kernels.memory import Memory, memory_of
+from windrow.kernels.places import pool_at, stream_at
 from windrow.kernels.retain import own_mark
 
 MARGIN = 4.0
@@ -53,46 +38,46 @@ FEW_ROWS = 32  # of a stream: before it has brought as many, its rate is not kno
 def sampled_out(words: Any, stream: int, arrived: int) -> bool:
     """Whether a row of a stream with a sequence number is left out."""
     m = memory_of(words)
-    drop = m.x[DROP]
+    drop = m.head.drop
     if drop < 0.0:
         see(m, stream)
-        drop = 1.0 - keep_share(m, m.w[stream_at(m, stream) + POOL])
-    word = mix64(np.uint64(arrived) + mix64(np.uint64(m.w[SEED]) ^ np.uint64(0x5A3C96E1D2B48F07)))
+        drop = 1.0 - keep_share(m, stream_at(m, stream).pool)
+    word = mix64(np.uint64(arrived) + mix64(np.uint64(m.head.seed) ^ np.uint64(6502237858663010055)))
     return in_sample(word, drop)
 
 
 @inline
 def see(m: Memory, stream: int) -> None:
     """Let the estimate of a stream's rows per window see one arriving row."""
-    mine, now = stream_at(m, stream), m.w[CLOCK]
-    if m.w[mine + SEEN_FIRST] == LOW:
-        m.w[mine + SEEN_FIRST] = now
-        m.w[mine + SEEN_LAST] = now
-    if now > m.w[mine + SEEN_FIRST]:  # n rows are n - 1 gaps: those of the first instant begin the count
-        m.x[mine + SEEN] = faded(m, mine, now) + 1.0
-        m.w[mine + SEEN_LAST] = now
+    mine, now = stream_at(m, stream), m.head.clock
+    if mine.seen_first == LOW:
+        mine.seen_first = now
+        mine.seen_last = now
+    if now > mine.seen_first:  # n rows are n - 1 gaps: those of the first instant begin the count
+        mine.seen = faded(m, mine, now) + 1.0
+        mine.seen_last = now
 
 
 @inline
-def span(m: Memory, mine: int) -> float:
+def span(m: Memory, mine: Stream) -> float:
     """How long the window of the stream with a line is."""
-    return float(length(m.w[mine + REACH])) + 1.0
+    return float(length(mine.reach)) + 1.0
 
 
 @inline
-def faded(m: Memory, mine: int, now: int) -> float:
+def faded(m: Memory, mine: Stream, now: int) -> float:
     """A stream's arrival count as it stands at a time."""
-    return m.x[mine + SEEN] * math.exp(-float(apart(now, m.w[mine + SEEN_LAST])) / span(m, mine))
+    return mine.seen * math.exp(-float(apart(now, mine.seen_last)) / span(m, mine))
 
 
 @inline
 def per_window(m: Memory, stream: int) -> float:
     """How many rows of a stream an exact join would hold; 0 while too little is known."""
-    mine, now = stream_at(m, stream), m.w[CLOCK]
-    if m.w[mine + LAST_ROWS] > 0:
-        return float(m.w[mine + LAST_ROWS])
-    first, mark, window = m.w[mine + SEEN_FIRST], m.w[WATERMARK], span(m, mine)
-    if first == LOW or now <= first or m.w[mine + RANK] < FEW_ROWS:
+    mine, now = stream_at(m, stream), m.head.clock
+    if mine.last_rows > 0:
+        return float(mine.last_rows)
+    first, mark, window = mine.seen_first, m.head.watermark, span(m, mine)
+    if first == LOW or now <= first or mine.rank < FEW_ROWS:
         return 0.0
     age = float(apart(now, first))
     # rows are held until the watermark has passed their window, and where memory is full it is at least our own; one
@@ -107,12 +92,12 @@ def keep_share(m: Memory, pool: int) -> float:
     """The share of arriving rows that a pool can store until they expire."""
     need = 0.0
     for stream in range(m.streams):
-        if m.w[stream_at(m, stream) + POOL] == pool:
+        if stream_at(m, stream).pool == pool:
             need += per_window(m, stream)
-    at = m.pools_at + pool * POOL_SIZE
-    rows = float(m.w[at + CAP_ROWS])
-    if m.w[at + CAP_BYTES] < HIGH and m.w[at + USED_ROWS] > 0:
-        rows = min(rows, float(m.w[at + CAP_BYTES]) * float(m.w[at + USED_ROWS]) / float(m.w[at + USED_BYTES]))
+    at = pool_at(m, pool)
+    rows = float(at.cap_rows)
+    if at.cap_bytes < HIGH and at.used_rows > 0:
+        rows = min(rows, float(at.cap_bytes) * float(at.used_rows) / float(at.used_bytes))
     if need <= rows:
         return 1.0
     rows -= min(MARGIN * math.sqrt(rows * (1.0 - rows / need)), rows / 2.0)

@@ -3,24 +3,12 @@
 from typing import Any
 
 from windrow.kernels import reasons
-from windrow.kernels.chains import is_noted, link_at, set_aside, slot_at, stream_at, stream_of, take_slot
+from windrow.kernels.chains import is_noted, set_aside, take_slot
 from windrow.kernels.jit import inline, inner
 from windrow.kernels.keys import hold_key, meet_key, open_key, pass_key
 from windrow.kernels.layout import (
-    ARRIVED,
-    CAP_BYTES,
-    CAP_ROWS,
-    COST,
-    DROP,
-    FAIL_WHEN_FULL,
-    GAIN_OFF,
-    KEY,
-    KEY_BYTES,
     LEAVING,
     NONE,
-    PENDING,
-    POOL,
-    POOL_SIZE,
     PROBE_ONLY,
     R_CODES,
     R_COST,
@@ -30,15 +18,12 @@ from windrow.kernels.layout import (
     R_SLOT,
     R_STREAM,
     R_TIME,
-    RANK,
-    ROW,
     SAMPLED,
-    SEQ,
     SHED,
     STREAM_BITS,
-    TIME,
 )
 from windrow.kernels.memory import Memory, memory_of
+from windrow.kernels.places import directory_of, link_at, numbers_at, pool_at, slot_at, stream_at, stream_of
 from windrow.kernels.retain import admit, depart_one, forget
 from windrow.kernels.sampler import sampled_out
 
@@ -52,12 +37,12 @@ def row_words(m: Memory) -> int:
 @inline
 def fill(h: Any, m: Memory, r: Any, rx: Any, at: int) -> int:
     """A slot with the data of the arriving row at a place, its keys opened, not yet a resident."""
-    m.w[SEQ] += 1
+    m.head.seq += 1
     slot, stream = copy_row(m, r, rx, at), r[at + R_STREAM]
     for link in range(m.links):
-        d = m.w[m.classes_at + stream * m.links + link]
+        d = directory_of(m, stream, link)
         if d >= 0:
-            m.w[link_at(m, slot, link) + KEY] = open_key(h, m, d, r[at + R_CODES + link])
+            link_at(m, slot, link).key = open_key(h, m, d, r[at + R_CODES + link])
     return slot
 
 
@@ -73,30 +58,30 @@ def copy_row(m: Memory, r: Any, rx: Any, at: int) -> int:
 def write_row(m: Memory, r: Any, rx: Any, at: int, slot: int) -> None:
     """Write the data of the arriving row at a place into a slot, without its keys."""
     record, stream = slot_at(m, slot), r[at + R_STREAM]
-    m.w[record + TIME] = r[at + R_TIME]
-    m.w[record + ARRIVED] = m.w[SEQ] - 1
-    m.w[record + ROW] = r[at + R_ROW]
-    m.w[record + COST] = (r[at + R_COST] << STREAM_BITS) | stream
+    record.time = r[at + R_TIME]
+    record.seq = m.head.seq - 1
+    record.row = r[at + R_ROW]
+    record.cost = (r[at + R_COST] << STREAM_BITS) | stream
     for column in range(m.vals):
-        m.w[record + m.vals_off + column] = r[at + R_CODES + m.links + column]
+        m.w[numbers_at(m, slot) + column] = r[at + R_CODES + m.links + column]
     if m.rank_off > 0:
-        m.w[record + m.rank_off] = m.w[stream_at(m, stream) + RANK] - 1
+        record.rank = stream_at(m, stream).rank - 1
     if m.valued:
-        m.x[record + m.w[GAIN_OFF]] = rx[at + R_GAIN]
+        record.gain = rx[at + R_GAIN]
 
 
 @inline
 def too_large(m: Memory, r: Any, at: int) -> bool:
     """Whether the row at a place would not fit its pool even alone."""
-    pool = m.pools_at + m.w[stream_at(m, r[at + R_STREAM]) + POOL] * POOL_SIZE
-    cost = r[at + R_COST] + m.links * m.w[KEY_BYTES]
-    return cost > m.w[pool + CAP_BYTES] or m.w[pool + CAP_ROWS] < 1
+    pool = pool_at(m, stream_at(m, r[at + R_STREAM]).pool)
+    cost = r[at + R_COST] + m.links * m.head.key_bytes
+    return cost > pool.cap_bytes or pool.cap_rows < 1
 
 
 @inline
 def left_out(m: Memory, r: Any, at: int) -> bool:
     """Whether the sampler leaves out the row at a place, the last that was counted."""
-    return m.x[DROP] != 0.0 and sampled_out(m.w, r[at + R_STREAM], m.w[SEQ] - 1)
+    return m.head.drop != 0.0 and sampled_out(m.w, r[at + R_STREAM], m.head.seq - 1)
 
 
 @inline
@@ -106,7 +91,7 @@ def refused(m: Memory, r: Any, at: int) -> bool:
     Where nothing may be shed, whatever does not fit is admitted too, and the end of the group finds the pool
     above its cap.
     """
-    return m.w[FAIL_WHEN_FULL] == 0 and too_large(m, r, at)
+    return m.head.fail_when_full == 0 and too_large(m, r, at)
 
 
 @inline
@@ -134,10 +119,10 @@ def settle_row(h: Any, m: Memory, r: Any, rx: Any, at: int, key: int, alone: boo
         pass_key(m, 0, key)
         return
     out = left_out(m, r, at)
-    if refused(m, r, at) or (m.w[FAIL_WHEN_FULL] == 0 and alone and (out or h.hopeless(h, m, r, at, key))):
+    if refused(m, r, at) or (m.head.fail_when_full == 0 and alone and (out or h.hopeless(h, m, r, at, key))):
         reason = SAMPLED if out else SHED
         reasons.count(m, r[at + R_STREAM], reason)
-        if is_noted(m, m.w[SEQ] - 1):
+        if is_noted(m, m.head.seq - 1):
             set_aside(m, copy_row(m, r, rx, at), reason)
         pass_key(m, 0, key)
         return
@@ -145,7 +130,7 @@ def settle_row(h: Any, m: Memory, r: Any, rx: Any, at: int, key: int, alone: boo
         key = meet_key(h, m, 0, r[at + R_CODES])
     hold_key(m, 0, key)
     slot = copy_row(m, r, rx, at)
-    m.w[link_at(m, slot, 0) + KEY] = key
+    link_at(m, slot, 0).key = key
     store(h, m, r, rx, at, slot, out)
 
 
@@ -157,7 +142,7 @@ def store(h: Any, m: Memory, r: Any, rx: Any, at: int, slot: int, out: bool) -> 
     r[at + R_SLOT] = slot
     if out:
         r[at + R_SLOT] = LEAVING - slot
-        m.w[PENDING] += 1
+        m.head.pending += 1
 
 
 @inner
@@ -165,12 +150,12 @@ def depart_sampled(h: Any, words: Any, r: Any, start: int, end: int) -> None:
     """Let the rows of a group depart that the sampler has left out; they stayed only to meet the rest of the group."""
     m = memory_of(words)
     size = row_words(m)
-    m.w[PENDING] = 0
+    m.head.pending = 0
     for k in range(start, end):
         at = k * size
         if r[at + R_LIVE] != 0 and r[at + R_SLOT] <= LEAVING:
             slot = LEAVING - r[at + R_SLOT]
             r[at + R_SLOT] = NONE
             # a window in rows may have let it expire meanwhile, and another row may have its slot
-            if m.w[slot_at(m, slot) + ROW] == r[at + R_ROW] and stream_of(m, slot) == r[at + R_STREAM]:
+            if slot_at(m, slot).row == r[at + R_ROW] and stream_of(m, slot) == r[at + R_STREAM]:
                 depart_one(h, m.w, slot, SAMPLED)

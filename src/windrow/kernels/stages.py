@@ -15,29 +15,21 @@ from typing import Any
 
 import numpy as np
 
-from windrow.kernels.chains import link_at, slot_at
-from windrow.kernels.directory import find, key_at
+from windrow.kernels.directory import find
 from windrow.kernels.drive_many import CURSOR_SIZE, probe_joins, probe_many
 from windrow.kernels.drive_pair import all_fit, walk, widen
 from windrow.kernels.jit import entry, inline
 from windrow.kernels.joins import join_of_link
 from windrow.kernels.layout import (
-    COUNT,
-    EMIT,
-    FREE,
-    KEY,
     NONE,
     OUT_PAUSE,
-    PER_STREAM,
     R_CODES,
     R_LIVE,
     R_STREAM,
     R_TIME,
-    ROW,
-    SLOT_CAP,
-    TOP,
 )
 from windrow.kernels.memory import Memory, bare_floats, bare_ints, memory_of, memory_of_pair
+from windrow.kernels.places import chain, directory_of, key_at, link_at, numbers_at, slot_at
 from windrow.kernels.settle import row_words, write_row
 
 
@@ -49,13 +41,13 @@ def look_pair(h: Any, block: Any, batch: Any, out: Any, counts: Any, start: int)
     """
     m, r, rx = memory_of_pair(block), bare_ints(batch), bare_floats(batch)
     lines, width = bare_ints(out), out.shape[1]
-    words, rows, emits = row_words(m), counts.shape[0], m.w[EMIT] != 0
+    words, rows, emits = row_words(m), counts.shape[0], m.head.emit != 0
     sent, i = 0, start
     while i < rows and sent < OUT_PAUSE:
         at, found = i * words, 0
         key = find(m, 0, r[at + R_CODES]) if r[at + R_LIVE] != 0 else NONE
         if key >= 0:
-            found = m.w[key_at(m, 0, key) + PER_STREAM * (1 - r[at + R_STREAM]) + COUNT]
+            found = chain(key_at(m, 0, key), 1 - r[at + R_STREAM]).count
         if found > 0 and (emits or not all_fit(m, r[at + R_TIME])):
             if emits and sent + found > width:
                 out = widen(out, sent + found)
@@ -76,15 +68,15 @@ def meets(m: Memory, r: Any, at: int, slot: int) -> bool:
     """
     stream = r[at + R_STREAM]
     for link in range(m.links):
-        d = m.w[m.classes_at + stream * m.links + link]
+        d = directory_of(m, stream, link)
         if d < 0:
             continue
         key = find(m, d, r[at + R_CODES + link])
-        m.w[link_at(m, slot, link) + KEY] = key
+        link_at(m, slot, link).key = key
         if key < 0:
             if not m.several:
                 return False
-            m.w[slot_at(m, slot) + m.vals_off] &= ~(1 << join_of_link(m, stream, link))
+            m.w[numbers_at(m, slot)] &= ~(1 << join_of_link(m, stream, link))
     return True
 
 
@@ -96,8 +88,8 @@ def look_many(h: Any, block: Any, batch: Any, out: Any, counts: Any, start: int)
     cur = np.zeros((m.streams, CURSOR_SIZE), np.int64)
     words, rows = row_words(m), counts.shape[0]
     sent, i = 0, start
-    slot = m.w[FREE] if m.w[FREE] >= 0 else m.w[TOP]
-    if slot == m.w[SLOT_CAP]:
+    slot = m.head.free if m.head.free >= 0 else m.head.top
+    if slot == m.head.slot_cap:
         return NONE, out, 0
     while i < rows and sent < OUT_PAUSE:
         at, found = i * words, 0
@@ -111,5 +103,5 @@ def look_many(h: Any, block: Any, batch: Any, out: Any, counts: Any, start: int)
                 out, sent, found = probe_many(h, m.w, slot, r[at + R_STREAM], bound, cur, out, sent)
         counts[i] = found
         i += 1
-    m.w[slot_at(m, slot) + ROW] = NONE
+    slot_at(m, slot).row = NONE
     return i, out, sent

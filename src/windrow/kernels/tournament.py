@@ -22,66 +22,47 @@ import numpy as np
 
 from windrow.kernels.jit import inline, inner
 from windrow.kernels.layout import (
-    BASE,
-    ENDS,
-    FAIL,
-    POOL_SIZE,
-    ROOT,
-    SPAN,
-    STILL_WORDS,
-    TIE,
-    TURN,
-    WIN,
+    NODE_COPIED,
+    Node,
 )
 from windrow.kernels.memory import Memory, memory_of
+from windrow.kernels.places import leaf_at, node_at, pool_at, still_node_at
 
 ROUNDING = 2.0**-50  # more than eight roundings of a float
 
 
 @inline
-def node_at(m: Memory, pool: int, node: int) -> int:
-    """Where a node's record begins."""
-    return m.nodes_at + (pool * 2 * m.leaves + node) * m.node_words
-
-
-@inline
-def leaf_at(m: Memory, pool: int, leaf: int) -> int:
-    """Where a leaf's record begins."""
-    return node_at(m, pool, m.leaves + leaf)
-
-
-@inline
 def root(m: Memory, pool: int) -> int:
     """The node that has all used leaves below it."""
-    return m.w[m.pools_at + pool * POOL_SIZE + ROOT]
+    return pool_at(m, pool).root
 
 
 @inline
 def winner(m: Memory, pool: int) -> int:
     """The leaf with the lowest priority."""
-    return m.w[node_at(m, pool, root(m, pool)) + WIN]
+    return node_at(m, pool, root(m, pool)).win
 
 
 @inline
-def priority(m: Memory, at: int, clock: float) -> float:
+def priority(m: Memory, at: Node, clock: float) -> float:
     """The priority of the leaf at a place, at a clock."""
-    if m.drifting == 0 or m.x[at + BASE] == np.inf:
-        return m.x[at + BASE]
-    return m.x[at + BASE] * max(m.x[at + ENDS] - max(clock, m.x[at + TURN]), 0.0)
+    if m.drifting == 0 or at.base == np.inf:
+        return at.base
+    return at.base * max(at.ends - max(clock, at.turn), 0.0)
 
 
 @inline
-def falls(m: Memory, at: int, clock: float) -> tuple[float, float]:
+def falls(m: Memory, at: Node, clock: float) -> tuple[float, float]:
     """How fast the priority of the leaf at a place falls at a clock, and until when it does so."""
-    if m.x[at + BASE] == np.inf or clock >= m.x[at + ENDS]:
+    if at.base == np.inf or clock >= at.ends:
         return 0.0, np.inf
-    if m.x[at + TURN] > clock:
-        return 0.0, m.x[at + TURN]
-    return m.x[at + BASE], m.x[at + ENDS]
+    if at.turn > clock:
+        return 0.0, at.turn
+    return at.base, at.ends
 
 
 @inline
-def crossing(m: Memory, low: int, high: int, clock: float) -> float:
+def crossing(m: Memory, low: Node, high: Node, clock: float) -> float:
     """The earliest clock at which the leaf `high` may stop being above `low` (a safe, early guess).
 
     Priorities are rounded. Until then they differ by more than rounding can do: which leaf wins at a clock never
@@ -103,9 +84,9 @@ def crossing(m: Memory, low: int, high: int, clock: float) -> float:
 
 
 @inline
-def loses(m: Memory, at: int, p_at: float, other: int, p_other: float) -> bool:
+def loses(m: Memory, at: Node, p_at: float, other: Node, p_other: float) -> bool:
     """Whether the leaf or node at a place has the lower priority of two, the earlier arrival where they are equal."""
-    return p_at < p_other or (p_at == p_other and m.w[at + TIE] < m.w[other + TIE])
+    return p_at < p_other or (p_at == p_other and at.tie < other.tie)
 
 
 @inline
@@ -115,17 +96,17 @@ def settle(m: Memory, pool: int, node: int, clock: float) -> bool:
     p_left, p_right = priority(m, left, clock), priority(m, right, clock)
     swap = loses(m, right, p_right, left, p_left)
     low, high = (right, left) if swap else (left, right)
-    changed = m.w[at + WIN] != m.w[low + WIN]
-    m.w[at + WIN], m.x[at + BASE], m.w[at + TIE] = m.w[low + WIN], m.x[low + BASE], m.w[low + TIE]
+    changed = at.win != low.win
+    at.win, at.base, at.tie = low.win, low.base, low.tie
     if not m.drifting:
         return changed
-    m.x[at + ENDS], m.x[at + TURN] = m.x[low + ENDS], m.x[low + TURN]
+    at.ends, at.turn = low.ends, low.turn
     until = crossing(m, low, high, clock)
-    until = min(until, m.x[left + FAIL], m.x[right + FAIL])
+    until = min(until, left.fail, right.fail)
     # a limit that is too early costs one more look, so only an earlier one has to be told upwards
-    known = m.x[at + FAIL]
+    known = at.fail
     if changed or until < known or known <= clock:
-        m.x[at + FAIL] = until
+        at.fail = until
         changed = changed or until < known
     return changed
 
@@ -133,8 +114,8 @@ def settle(m: Memory, pool: int, node: int, clock: float) -> bool:
 @inline
 def update(m: Memory, pool: int, leaf: int, clock: float) -> None:
     """Repair the path above a leaf whose priority or tie has changed."""
-    if leaf >= m.w[m.pools_at + pool * POOL_SIZE + SPAN]:
-        if m.x[leaf_at(m, pool, leaf) + BASE] < np.inf:
+    if leaf >= pool_at(m, pool).span:
+        if leaf_at(m, pool, leaf).base < np.inf:
             rebuild(m.w, pool, clock, m.leaves)
     elif m.drifting:
         update_drifting(m, pool, leaf, clock)
@@ -145,22 +126,21 @@ def update(m: Memory, pool: int, leaf: int, clock: float) -> None:
 @inline
 def update_still(m: Memory, pool: int, leaf: int) -> None:
     """The same where leaves do not drift. Who wins a node is chosen without a branch, which nobody could predict."""
-    first = m.nodes_at + pool * 2 * m.leaves * STILL_WORDS
     node, top = m.leaves + leaf, root(m, pool)
-    at = first + node * STILL_WORDS
-    best, base, tie = leaf, m.x[at + BASE], m.w[at + TIE]
+    at = still_node_at(m, pool, node)
+    best, base, tie = leaf, at.base, at.tie
     while node > top:
-        rival = first + (node ^ 1) * STILL_WORDS
-        other, base_there, tie_there = m.w[rival + WIN], m.x[rival + BASE], m.w[rival + TIE]
+        rival = still_node_at(m, pool, node ^ 1)
+        other, base_there, tie_there = rival.win, rival.base, rival.tie
         lower = (base_there < base) | ((base_there == base) & (tie_there < tie))
         best = other if lower else best
         base = base_there if lower else base
         tie = tie_there if lower else tie
         node >>= 1
-        at = first + node * STILL_WORDS
-        if m.w[at + WIN] == best and best != leaf:
+        at = still_node_at(m, pool, node)
+        if at.win == best and best != leaf:
             break
-        m.w[at + WIN], m.x[at + BASE], m.w[at + TIE] = best, base, tie
+        at.win, at.base, at.tie = best, base, tie
 
 
 @inline
@@ -172,28 +152,28 @@ def update_drifting(m: Memory, pool: int, leaf: int, clock: float) -> None:
     while node > top:
         rival = node_at(m, pool, node ^ 1)
         other, winner_at, loser_at = priority(m, rival, clock), at, rival
-        fails = min(fails, m.x[rival + FAIL])
+        fails = min(fails, rival.fail)
         if loses(m, rival, other, at, lowest):
-            best, lowest, winner_at, loser_at = m.w[rival + WIN], other, rival, at
+            best, lowest, winner_at, loser_at = rival.win, other, rival, at
         until = min(fails, crossing(m, winner_at, loser_at, clock))
         node >>= 1
         at = node_at(m, pool, node)
-        known, changed = m.x[at + FAIL], m.w[at + WIN] != best
+        known, changed = at.fail, at.win != best
         # a limit that is too early costs one more look, so only an earlier one has to be told upwards
         stands = not changed and until >= known > clock
         if stands and best != leaf:
             break
-        for word in range(FAIL):
-            m.w[at + word] = m.w[winner_at + word]
+        for word in range(NODE_COPIED):
+            m.w[at.at + word] = m.w[winner_at.at + word]
         if not stands:
-            m.x[at + FAIL] = until
-        fails = m.x[at + FAIL]
+            at.fail = until
+        fails = at.fail
 
 
 @inline
 def due(m: Memory, pool: int, node: int, clock: float) -> bool:
     """Whether the winner of a node may have changed by now (never of a leaf)."""
-    return m.x[node_at(m, pool, node) + FAIL] <= clock
+    return node_at(m, pool, node).fail <= clock
 
 
 @inner
@@ -216,28 +196,28 @@ def advance(words: Any, pool: int, clock: float) -> None:
 
 
 @inline
-def clear(m: Memory, at: int) -> None:
+def clear(m: Memory, at: Node) -> None:
     """Make the leaf at a place empty."""
-    m.x[at + BASE] = np.inf
-    m.w[at + TIE] = 9223372036854775807
+    at.base = np.inf
+    at.tie = 9223372036854775807
     if m.drifting:
-        m.x[at + ENDS] = -np.inf
-        m.x[at + TURN] = -np.inf
+        at.ends = -np.inf
+        at.turn = -np.inf
 
 
 @inner
 def rebuild(words: Any, pool: int, clock: float, leaves: int) -> None:
     """Decide every node, after growth, restore, or a change that touches all leaves; later ones are empty and were."""
     m = memory_of(words)
-    used = m.w[m.pools_at + pool * POOL_SIZE + SPAN]  # what was needed once will be again
+    used = pool_at(m, pool).span  # what was needed once will be again
     for leaf in range(leaves):
-        m.w[leaf_at(m, pool, leaf) + WIN] = leaf
-        if m.x[leaf_at(m, pool, leaf) + BASE] < np.inf:
+        leaf_at(m, pool, leaf).win = leaf
+        if leaf_at(m, pool, leaf).base < np.inf:
             used = max(used, leaf + 1)
         if m.drifting:
-            m.x[leaf_at(m, pool, leaf) + FAIL] = np.inf
+            leaf_at(m, pool, leaf).fail = np.inf
     set_root(m, pool, used)
-    first, last, top = m.leaves, m.leaves + m.w[m.pools_at + pool * POOL_SIZE + SPAN] - 1, root(m, pool)
+    first, last, top = m.leaves, m.leaves + pool_at(m, pool).span - 1, root(m, pool)
     if top == 1:
         for node in range(m.leaves - 1, 0, -1):
             settle(m, pool, node, clock)
@@ -251,9 +231,9 @@ def rebuild(words: Any, pool: int, clock: float, leaves: int) -> None:
 @inline
 def set_root(m: Memory, pool: int, used: int) -> None:
     """Take as root the lowest node that has the first `used` leaves below it."""
-    line, bits = m.pools_at + pool * POOL_SIZE, 1
+    line, bits = pool_at(m, pool), 1
     while 1 << bits < used and m.leaves & (1 << bits) == 0:
         bits += 1
     whole = 1 << bits < used
-    m.w[line + ROOT] = 1 if whole else m.leaves >> bits
-    m.w[line + SPAN] = m.leaves if whole else 1 << bits
+    line.root = 1 if whole else m.leaves >> bits
+    line.span = m.leaves if whole else 1 << bits

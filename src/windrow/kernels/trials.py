@@ -8,26 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from windrow.kernels.chains import key_of, slot_at, stream_at
-from windrow.kernels.directory import key_at
 from windrow.kernels.hashing import in_sample, mix64, row_word
 from windrow.kernels.jit import entry, inline
 from windrow.kernels.layout import (
-    ARRIVED,
-    CODE,
-    COUNT,
-    DIR_SIZE,
-    KEY_TOP,
-    NEWER,
     NONE,
-    OLDEST,
-    PER_STREAM,
     PROBE_ONLY,
     R_CODES,
     R_LIVE,
-    SEED,
 )
 from windrow.kernels.memory import Memory, memory_of
+from windrow.kernels.places import chain, directory_at, key_at, key_of, slot_at, stream_at
 from windrow.kernels.policies.auto import brief_at
 
 
@@ -80,10 +70,10 @@ def thinned(records: Any, words: int, share: float, popular: Any, seed: int, fir
 def row_in_sample(m: Memory, slot: int, share: float, popular: Any) -> bool:
     """Whether a resident belongs to a sample."""
     if popular.shape[0] > 0:  # all streams then have one key in common
-        code = m.w[key_at(m, 0, key_of(m, slot, 0)) + CODE]
+        code = key_at(m, 0, key_of(m, slot, 0)).code
         if not listed(popular, code):
             return key_in_sample(code, 0.0, share)
-    return in_sample(row_word(m.w[SEED], m.w[slot_at(m, slot) + ARRIVED]), share)
+    return in_sample(row_word(m.head.seed, slot_at(m, slot).seq), share)
 
 
 @inline
@@ -98,16 +88,16 @@ def thinned_size(block: Any, share: float, popular: Any) -> tuple[int, int]:
     m = memory_of(block)
     rows, most = 0, 0
     for stream in range(m.streams):
-        slot = m.w[stream_at(m, stream) + OLDEST]
+        slot = stream_at(m, stream).oldest
         while slot >= 0:
             if row_in_sample(m, slot, share, popular):
                 rows += 1
-            slot = m.w[slot_at(m, slot) + NEWER]
+            slot = slot_at(m, slot).newer
     for d in range(m.dirs):
         keys = 0
-        for key in range(m.w[m.dirs_at + d * DIR_SIZE + KEY_TOP]):
+        for key in range(directory_at(m, d).top):
             record = key_at(m, d, key)
-            if m.w[record + COUNT] != NONE and counts_in_sample(m.w[record + CODE], share, popular):
+            if chain(record, 0).count != NONE and counts_in_sample(record.code, share, popular):
                 keys += 1
         most = max(most, keys)
     return rows, most
@@ -117,15 +107,15 @@ def thinned_size(block: Any, share: float, popular: Any) -> tuple[int, int]:
 def popularity(block: Any) -> tuple[Any, Any, Any]:
     """The codes of all keys of the first directory, how many residents each has, and how many recent arrivals."""
     m = memory_of(block)
-    top = m.w[m.dirs_at + KEY_TOP]
+    top = directory_at(m, 0).top
     codes, rows, recent, n = np.empty(top, np.int64), np.zeros(top), np.zeros(top), 0
     for key in range(top):
         record = key_at(m, 0, key)
-        if m.w[record + COUNT] == NONE:
+        if chain(record, 0).count == NONE:
             continue
-        codes[n] = m.w[record + CODE]
+        codes[n] = record.code
         for stream in range(m.streams):
-            rows[n] += m.w[record + PER_STREAM * stream + COUNT]
+            rows[n] += chain(record, stream).count
             recent[n] += m.x[brief_at(m, record, stream)]
         n += 1
     return codes[:n], rows[:n], recent[:n]

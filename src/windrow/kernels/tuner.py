@@ -7,26 +7,13 @@ fades. Nothing but words of the head and one small table is kept, and an arrival
 
 from typing import Any
 
-from windrow.kernels.chains import slot_at, stream_at
 from windrow.kernels.jit import inline, inner
 from windrow.kernels.layout import (
-    ARRIVED,
-    CREDIT_START,
-    INITIAL,
-    MATCHED,
-    OLDEST,
-    POOL_SIZE,
-    SEQ,
     START_TUNED,
-    TRIAL,
-    TRIAL_LEFT,
-    TRIAL_SPAN,
-    TRIAL_START,
     TRIALS,
-    TRIALS_AT,
-    USED_ROWS,
 )
 from windrow.kernels.memory import Memory, memory_of
+from windrow.kernels.places import pool_at, slot_at, stream_at
 
 ROUND, ROUNDS = 6, 4  # halves of trials until one of three initial credits is chosen, and how often until one is far
 FAR = 3
@@ -42,15 +29,15 @@ def neighbour(m: Memory, turn: int) -> int:
 
     In the last of some rounds those further off are tried, so that a valley in between does not end the search.
     """
-    step = 1 if m.w[TRIAL] < (ROUNDS - 1) * ROUND else FAR
-    trial = m.w[INITIAL] + (step if turn == 1 else 0) - (step if turn == 2 else 0)
+    step = 1 if m.head.trial < (ROUNDS - 1) * ROUND else FAR
+    trial = m.head.initial + (step if turn == 1 else 0) - (step if turn == 2 else 0)
     return min(max(trial, 0), TRIALS - 1)
 
 
 @inline
 def trial_of(m: Memory) -> int:
     """The initial credit on trial."""
-    return neighbour(m, m.w[TRIAL] % ROUND // 2)
+    return neighbour(m, m.head.trial % ROUND // 2)
 
 
 @inline
@@ -62,10 +49,10 @@ def trial_share(m: Memory) -> float:
 @inline
 def tunes(m: Memory) -> bool:
     """Whether the initial credit is found while the join runs; counts an arrival if so."""
-    if m.w[CREDIT_START] != START_TUNED:
+    if m.head.credit_start != START_TUNED:
         return False
-    m.w[TRIAL_LEFT] -= 1
-    return m.w[TRIAL_LEFT] <= 0
+    m.head.trial_left -= 1
+    return m.head.trial_left <= 0
 
 
 @inner
@@ -77,33 +64,33 @@ def next_trial(words: Any) -> None:
     m = memory_of(words)
     rows = 0
     for pool in range(m.pools):
-        rows += m.w[m.pools_at + pool * POOL_SIZE + USED_ROWS]
+        rows += pool_at(m, pool).used_rows
     step = max(rows, LEAST_SPAN)
-    m.w[TRIAL_LEFT] = step
-    if m.w[TRIAL] % 2 == 0:
-        if m.w[TRIAL_SPAN] < PATIENCE * step and held_before(m, m.w[TRIAL_START]):
-            m.w[TRIAL_SPAN] += step
+    m.head.trial_left = step
+    if m.head.trial % 2 == 0:
+        if m.head.trial_span < PATIENCE * step and held_before(m, m.head.trial_start):
+            m.head.trial_span += step
             return
-        m.w[TRIAL_START] = m.w[MATCHED]
-        m.w[TRIAL_SPAN] = max(m.w[TRIAL_SPAN], step)
-        m.w[TRIAL_LEFT] = m.w[TRIAL_SPAN]
+        m.head.trial_start = m.head.matched
+        m.head.trial_span = max(m.head.trial_span, step)
+        m.head.trial_left = m.head.trial_span
     else:
-        at = m.w[TRIALS_AT] + 2 * trial_of(m)
-        m.x[at] = FADE * m.x[at] + (m.w[MATCHED] - m.w[TRIAL_START])
-        m.x[at + 1] = FADE * m.x[at + 1] + m.w[TRIAL_SPAN]
-        if m.w[TRIAL] % ROUND == ROUND - 1:
+        at = m.head.trials_at + 2 * trial_of(m)
+        m.x[at] = FADE * m.x[at] + (m.head.matched - m.head.trial_start)
+        m.x[at + 1] = FADE * m.x[at + 1] + m.head.trial_span
+        if m.head.trial % ROUND == ROUND - 1:
             choose(m.w)
-        m.w[TRIAL_START] = m.w[SEQ]
-        m.w[TRIAL_SPAN] = step
-    m.w[TRIAL] = (m.w[TRIAL] + 1) % (ROUNDS * ROUND)
+        m.head.trial_start = m.head.seq
+        m.head.trial_span = step
+    m.head.trial = (m.head.trial + 1) % (ROUNDS * ROUND)
 
 
 @inline
 def held_before(m: Memory, seq: int) -> bool:
     """Whether somebody is still there who came before a row."""
     for stream in range(m.streams):
-        slot = m.w[stream_at(m, stream) + OLDEST]
-        if slot >= 0 and m.w[slot_at(m, slot) + ARRIVED] < seq:
+        slot = stream_at(m, stream).oldest
+        if slot >= 0 and slot_at(m, slot).seq < seq:
             return True
     return False
 
@@ -112,10 +99,10 @@ def held_before(m: Memory, seq: int) -> bool:
 def choose(words: Any) -> None:
     """End a round: of its three initial credits take the one of most matches per arrival."""
     m = memory_of(words)
-    best, most = m.w[INITIAL], 0.0
+    best, most = m.head.initial, 0.0
     for turn in range(3):
-        at = m.w[TRIALS_AT] + 2 * neighbour(m, turn)
+        at = m.head.trials_at + 2 * neighbour(m, turn)
         rate = m.x[at] / max(m.x[at + 1], 1.0)
         if rate > most:
             best, most = neighbour(m, turn), rate * (WORTH_A_MOVE if turn == 0 else 1.0)
-    m.w[INITIAL] = best
+    m.head.initial = best

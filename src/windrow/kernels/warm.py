@@ -10,24 +10,17 @@ costs time only. Measured where the state does not fit the cache: exact counts 1
 from typing import Any
 
 from windrow.kernels.apart import apart, length
-from windrow.kernels.chains import key_of, link_at, slot_at, stream_at
-from windrow.kernels.directory import KEY_MASK, key_at
+from windrow.kernels.directory import KEY_MASK
 from windrow.kernels.jit import inline
 from windrow.kernels.layout import (
-    CODE,
-    LINK_NEWER,
-    NEWER,
-    OLDEST,
-    PER_STREAM,
+    KEY_REACH,
     R_CODES,
     R_SLOT,
     R_STREAM,
     R_TIME,
-    REACH,
-    TAIL,
-    TIME,
 )
 from windrow.kernels.memory import Memory, fetch
+from windrow.kernels.places import chain, key_at, key_of, link_at, slot_at, stream_at
 from windrow.kernels.settle import row_words
 
 WARM_ROWS = 32
@@ -55,25 +48,25 @@ def warm_keys(h: Any, m: Memory, r: Any, start: int, end: int) -> None:
         word = m.w[m.tables_at + (r[k * words + R_CODES] & mask)]
         r[k * words + R_SLOT] = word
         if word >= 0:
-            record = m.keys_at + (word & KEY_MASK) * m.key_words
-            fetch(m, record)
-            fetch(m, record + PER_STREAM + TAIL)
+            record = key_at(m, 0, word & KEY_MASK)
+            fetch(m, record.at)
+            fetch(m, record.at + KEY_REACH)
             h.warm_path(h, m, word & KEY_MASK, 1 - r[k * words + R_STREAM])
     for k in range(start, end):
         word = r[k * words + R_SLOT]
         if word >= 0:
-            record = m.keys_at + (word & KEY_MASK) * m.key_words
+            record = key_at(m, 0, word & KEY_MASK)
             for stream in range(2):
-                slot = m.w[record + PER_STREAM * stream + TAIL]
+                slot = chain(record, stream).tail
                 if slot >= 0:
-                    fetch(m, slot_at(m, slot))
-                    fetch(m, link_at(m, slot, 0))
+                    fetch(m, slot_at(m, slot).at)
+                    fetch(m, link_at(m, slot, 0).at)
 
 
 @inline
 def passed(m: Memory, slot: int, time: int, reach: int) -> bool:
     """Whether a window of so far a reach has let a resident go at a time."""
-    mine = m.w[slot_at(m, slot) + TIME]
+    mine = slot_at(m, slot).time
     return time > mine and apart(time, mine) > length(reach)
 
 
@@ -81,18 +74,18 @@ def passed(m: Memory, slot: int, time: int, reach: int) -> bool:
 def warm_ends(m: Memory, stream: int, time: int) -> None:
     """Fetch the keys of the residents of a stream that will have expired at a time, some of them at least."""
     mine, mask = stream_at(m, stream), m.table_size - 1
-    first = m.w[mine + OLDEST]
+    first = mine.oldest
     slot, n = first, 0
-    while slot >= 0 and n < WARM_ROWS and passed(m, slot, time, m.w[mine + REACH]):
+    while slot >= 0 and n < WARM_ROWS and passed(m, slot, time, mine.reach):
         record = key_at(m, 0, key_of(m, slot, 0))
-        fetch(m, record)
-        fetch(m, record + PER_STREAM + TAIL)
-        newer = m.w[link_at(m, slot, 0) + LINK_NEWER]
+        fetch(m, record.at)
+        fetch(m, record.at + KEY_REACH)
+        newer = link_at(m, slot, 0).newer
         if newer >= 0:
-            fetch(m, link_at(m, newer, 0))
-        slot = m.w[slot_at(m, slot) + NEWER]
+            fetch(m, link_at(m, newer, 0).at)
+        slot = slot_at(m, slot).newer
         n += 1
     slot = first
     for _ in range(n):
-        fetch(m, m.tables_at + (m.w[key_at(m, 0, key_of(m, slot, 0)) + CODE] & mask))
-        slot = m.w[slot_at(m, slot) + NEWER]
+        fetch(m, m.tables_at + (key_at(m, 0, key_of(m, slot, 0)).code & mask))
+        slot = slot_at(m, slot).newer

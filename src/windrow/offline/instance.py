@@ -138,7 +138,7 @@ def _is_alike(question: Question, binding: Binding) -> bool:
 def _near(binding: Binding, ticks: np.ndarray) -> np.ndarray:
     """At which instants rows that come together match: those of the second stream meet those of the first."""
     windows = binding.plan.windows
-    return (ticks >= windows[0, at.SINCE - at.REACH]) & windows[:, at.NEAR - at.REACH].any()
+    return (ticks >= windows[0, at.Stream.since - at.Stream.reach]) & windows[:, at.Stream.near - at.Stream.reach].any()
 
 
 def _last(
@@ -156,7 +156,7 @@ def _last(
             reach[start:] = changed[0]
         floor = np.maximum.accumulate(_before(ticks, reach.view(np.uint64))) if len(ticks) else ticks
         found = np.searchsorted(floor, time[mine], side="right") - 1
-        since = words[at.SINCE - at.REACH]
+        since = words[at.Stream.since - at.Stream.reach]
         last[mine] = np.where(time[mine] < since, instant[mine], np.maximum(found, instant[mine]))
     return last
 

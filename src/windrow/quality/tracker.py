@@ -16,7 +16,7 @@ import numpy as np
 from windrow.kernels import layout as at
 from windrow.kernels.recall import begin_beside, chosen_rows, mark_sample, note_departures, note_missing, thin
 from windrow.state import block, room
-from windrow.state.block import view
+from windrow.state.parts import Capacity, view
 from windrow.state.plan import BESIDE, Plan
 from windrow.state.shard import Shard
 
@@ -69,7 +69,7 @@ class Tracker:
 
     def begin(self, beside: Shard) -> None:
         """Begin beside a join that has lost nothing so far: with all that it holds, or a sample that has room."""
-        rows, share, most = int(beside.stream_counter(at.ROWS).sum()), 1.0, self._most
+        rows, share, most = int(beside.stream_counter(at.Stream.rows).sum()), 1.0, self._most
         while most - rows <= most // FREE:
             if self._sample_is_useless(rows):
                 self._give_up()
@@ -153,7 +153,7 @@ class Tracker:
 
     @property
     def _rows(self) -> int:
-        return 0 if self.shard is None else int(self.shard.stream_counter(at.ROWS).sum())
+        return 0 if self.shard is None else int(self.shard.stream_counter(at.Stream.rows).sum())
 
     def _room(self, beside: Shard) -> int:
         """How many rows more can be stored inside the bytes: half as many are stored from now on if those are few."""
@@ -191,8 +191,8 @@ class Tracker:
         """From now on store this share of the rows; those that are stored are such a sample already."""
         assert self.shard is not None
         self.share = share
-        self.shard.floats[at.SAMPLE_SHARE] = share
-        self.shard.floats[at.SAMPLE_WEIGHT] = 1.0 / share
+        self.shard.floats[at.Head.sample_share] = share
+        self.shard.floats[at.Head.sample_weight] = 1.0 / share
 
     # -- changes ---------------------------------------------------------------------------------------------------
 
@@ -240,7 +240,7 @@ class Tracker:
     @property
     def _groups(self) -> np.ndarray:
         assert self.shard is not None
-        return view(self.shard.words, at.SAMPLE_AT, 1, at.GROUPS)[0].view(np.float64)
+        return view(self.shard.words, at.Head.sample_at, 1, at.GROUPS)[0].view(np.float64)
 
     def settle(self, matched: int, arrivals: int) -> None:
         """After a push: let what is recent fade."""
@@ -291,7 +291,7 @@ class Tracker:
         self.recent, self._last = sums.astype(np.float64)
 
     def _check_begun(self, shard: Shard, share: float, given_up: bool, missed: float) -> None:
-        stored = shard.floats[at.SAMPLE_SHARE]
+        stored = shard.floats[at.Head.sample_share]
         whole = given_up or share == 1.0  # nothing is sampled, or nothing is stored any more
         if not (0.0 < share <= 1.0 and np.frexp(share)[0] == 0.5 and stored == (0.0 if whole else share)):
             raise ValueError("the estimate of recall has another share than its rows")
@@ -305,8 +305,8 @@ class Tracker:
             raise ValueError("the estimate of recall has not begun, and has missed something")
 
 
-def _room_for(beside: Shard, plan: Plan, rows: int) -> block.Capacity:
+def _room_for(beside: Shard, plan: Plan, rows: int) -> Capacity:
     """Room for so many of the residents of a shard in a block of another plan."""
-    keys = view(beside.words, at.DIRS_AT, plan.directories, at.DIR_SIZE)[:, at.KEY_LIVE]
-    longest = min(int(beside.stream_counter(at.ROWS).max()), rows)
+    keys = view(beside.words, at.Head.dirs_at, plan.directories, at.DIR_SIZE)[:, at.Directory.live]
+    longest = min(int(beside.stream_counter(at.Stream.rows).max()), rows)
     return room.enough(plan, rows, min(int(keys.max(initial=0)), rows), 2 * longest)

@@ -140,7 +140,7 @@ class Plan:
     @property
     def ranges(self) -> np.ndarray:
         """The predicates that are not equalities."""
-        return self.preds[self.preds[:, at.P_KIND] != at.P_EQUAL]
+        return self.preds[self.preds[:, at.Predicate.kind] != at.P_EQUAL]
 
     @cached_property
     def common_key(self) -> bool:
@@ -190,15 +190,18 @@ class Plan:
     @property
     def counts_rows(self) -> bool:
         """Whether some window counts rows."""
-        return bool((self.windows[:, at.LAST_ROWS - at.REACH] > 0).any())
+        return bool((self.windows[:, at.Stream.last_rows - at.Stream.reach] > 0).any())
 
     def indexed(self) -> list[tuple[int, int]]:
         """(stream, value column) pairs that get an ordered index: those of range predicates."""
         found: list[tuple[int, int]] = []
         for p in self.ranges:
-            if p[at.P_KIND] == at.P_NE:
+            if p[at.Predicate.kind] == at.P_NE:
                 continue
-            for pair in ((p[at.P_LEFT], p[at.P_LEFT_COL]), (p[at.P_RIGHT], p[at.P_RIGHT_COL])):
+            for pair in (
+                (p[at.Predicate.left], p[at.Predicate.left_col]),
+                (p[at.Predicate.right], p[at.Predicate.right_col]),
+            ):
                 if (int(pair[0]), int(pair[1])) not in found:
                     found.append((int(pair[0]), int(pair[1])))
         return found
@@ -216,30 +219,58 @@ class Plan:
             found[stream, self.classes[stream, link]] = link
         return found
 
-    def offsets(self) -> dict[int, int]:
-        """Where in a slot the fields begin that not every query has; 0 for those it lacks."""
-        first = at.LINK0 + self.links * LINK_WORDS
-        found = {at.VALS_OFF: first}
-        first += self.numbers.shape[1]
-        for word, size in self._extra_fields().items():
-            found[word] = first if size else 0
-            first += size
-        return found
+    @property
+    def valued(self) -> bool:
+        """Whether matches have a value."""
+        return self.value is not None
 
-    def _extra_fields(self) -> dict[int, int]:
-        """Words of the fields that not every query has."""
-        credited = self.keeps("credits")
-        return {
-            at.RANK_OFF: int(self.counts_rows),
-            at.GAIN_OFF: int(self.value is not None),
-            at.SCORE_OFF: int((self.ranked and self.by_row) or credited),
-            at.PLACE_OFF: int(self.keeps("dense")),
-            at.HEAP_OFF: at.HEAP_WORDS if credited else 0,
-        }
+    @property
+    def credited(self) -> bool:
+        """Whether the policy gives credits."""
+        return self.keeps("credits")
+
+    @property
+    def dense(self) -> bool:
+        """Whether the policy keeps residents in a dense list."""
+        return self.keeps("dense")
+
+    @property
+    def scored(self) -> bool:
+        """Whether rows have a priority or credit of their own."""
+        return (self.ranked and self.by_row) or self.credited
+
+    @property
+    def recent(self) -> bool:
+        """Whether recent arrivals are counted beside all."""
+        return self.keeps("recent")
+
+    @property
+    def recent_worths(self) -> bool:
+        """Whether their output value is."""
+        return self.recent and self.valued
+
+    def has(self, when: str) -> bool:
+        """Whether there is what stands under a condition (see kernels/layout.py): a property of plans, by name."""
+        return bool(getattr(self, when))
+
+    def offsets(self) -> dict[int, int]:
+        """Where in a slot the fields begin that not every query has, by word of the head; 0 for those it lacks."""
+        first = at.LINK0 + self.links * LINK_WORDS
+        found = {at.Head.vals_off: first}
+        first += self.numbers.shape[1]
+        for word, (when, size) in at.OPTIONAL.items():
+            found[word] = first if self.has(when) else 0
+            first += size if self.has(when) else 0
+        return found
 
     def slot_words(self) -> int:
         """Words of a slot's record."""
-        return at.LINK0 + self.links * LINK_WORDS + self.numbers.shape[1] + sum(self._extra_fields().values())
+        more = sum(size for when, size in at.OPTIONAL.values() if self.has(when))
+        return at.LINK0 + self.links * LINK_WORDS + self.numbers.shape[1] + more
+
+    def kept_of_keys(self) -> list[at.Kept]:
+        """What keys keep beside their chains."""
+        return [kept for kept in at.KEPT_OF_KEYS if self.has(kept.when)]
 
     def record_words(self) -> int:
         """Words of an arriving row's record."""
@@ -247,14 +278,11 @@ class Plan:
 
     def key_words(self) -> int:
         """Words of a key's record."""
-        more = 1 if self.value else 2 if self.credits_by_key else 0
-        if self.keeps("recent"):
-            more += 2 if self.value else 1
-        return 1 + (PER_STREAM + more) * self.streams
+        return at.Key.size + (PER_STREAM + len(self.kept_of_keys())) * self.streams
 
     def node_words(self) -> int:
         """Words of a node's record in a tournament."""
-        return at.FAIL + 1 if self.drifting else at.STILL_WORDS
+        return at.Node.size if self.drifting else at.STILL_WORDS
 
     def leaf_bytes(self) -> int:
         """What one more leaf costs: its record, and that of an inner node."""
@@ -290,7 +318,7 @@ class Plan:
 
     def widest_pool(self) -> int:
         """The largest number of streams in one pool."""
-        return int(np.bincount(self.windows[:, at.POOL - at.REACH]).max())
+        return int(np.bincount(self.windows[:, at.Stream.pool - at.Stream.reach]).max())
 
     def row_bytes(self) -> int:
         """What every resident is charged beside its payload."""
@@ -322,7 +350,7 @@ class Plan:
         """The same join, exact: no caps, no policy, no statistics; all streams in one pool unless told otherwise."""
         windows = self.windows.copy()
         if pooled:
-            windows[:, at.POOL - at.REACH] = 0
+            windows[:, at.Stream.pool - at.Stream.reach] = 0
         return replace(
             self,
             windows=windows,

@@ -16,11 +16,6 @@ from windrow.kernels.layout import (
     HASH,
     INDEX_STRIDE,
     NONE,
-    P_KIND,
-    P_LEFT,
-    P_LEFT_COL,
-    P_RIGHT,
-    P_RIGHT_COL,
     RANGE,
     SCAN,
 )
@@ -43,12 +38,17 @@ def access_to(plan: Plan, stream: int, bound: list[int], join: int) -> tuple[int
             if d >= 0 and d in plan.classes[binder] and plan.join_of_directory(int(d)) == join:
                 return HASH, int(d), binder
     indexed = plan.indexed()
-    narrow = sorted(range(len(plan.preds)), key=lambda k: plan.preds[k, P_KIND] not in (at.P_BAND, at.P_DISTANCE))
+    narrow = sorted(
+        range(len(plan.preds)), key=lambda k: plan.preds[k, at.Predicate.kind] not in (at.P_BAND, at.P_DISTANCE)
+    )
     for k in narrow:
         p = plan.preds[k]
-        if p[P_KIND] in (at.P_EQUAL, at.P_NE) or plan.join_of_predicate(k) != join:
+        if p[at.Predicate.kind] in (at.P_EQUAL, at.P_NE) or plan.join_of_predicate(k) != join:
             continue
-        for mine, theirs, column in ((P_LEFT, P_RIGHT, P_LEFT_COL), (P_RIGHT, P_LEFT, P_RIGHT_COL)):
+        for mine, theirs, column in (
+            (at.Predicate.left, at.Predicate.right, at.Predicate.left_col),
+            (at.Predicate.right, at.Predicate.left, at.Predicate.right_col),
+        ):
             if p[mine] == stream and p[theirs] in bound:
                 which = indexed.index((stream, int(p[column])))
                 return RANGE, which * INDEX_STRIDE + k, int(p[theirs])
@@ -61,8 +61,11 @@ def closing(plan: Plan, stream: int, bound: list[int], access: tuple[int, int, i
     for k, p in enumerate(plan.preds):
         if plan.join_of_predicate(k) != join:
             continue
-        if {int(p[P_LEFT]), int(p[P_RIGHT])} - {stream} <= set(bound) and stream in (p[P_LEFT], p[P_RIGHT]):
-            served = access[0] == HASH and p[P_KIND] == at.P_EQUAL and p[P_LEFT_COL] == access[1]
+        if {int(p[at.Predicate.left]), int(p[at.Predicate.right])} - {stream} <= set(bound) and stream in (
+            p[at.Predicate.left],
+            p[at.Predicate.right],
+        ):
+            served = access[0] == HASH and p[at.Predicate.kind] == at.P_EQUAL and p[at.Predicate.left_col] == access[1]
             if not served:
                 found.append(k)
     return found

@@ -12,7 +12,8 @@ so a block takes at most an eighth more than what is charged for it, and room fo
 from dataclasses import replace
 
 from windrow.kernels import layout as at
-from windrow.state.block import Capacity, block_bytes, fixed_bytes
+from windrow.state.block import block_bytes, fixed_bytes
+from windrow.state.parts import Capacity
 from windrow.state.plan import LEAST_MARGIN, SAMPLE_MARGIN, Plan
 
 RESERVE = 8  # one part in so many

@@ -18,14 +18,14 @@ from windrow.kernels.stages import look_many, look_pair
 from windrow.state import block, room
 from windrow.state.auto.samples import Sample
 from windrow.state.auto.trials import Trials
-from windrow.state.block import Capacity, view
+from windrow.state.parts import Capacity, view
 from windrow.state.plan import LEAST_MARGIN, SAMPLE_MARGIN, Plan
 from windrow.state.probe_orders import route
 
 REROUTE_EVERY = 1 << 14  # arrivals between two looks at the probe orders
 FIRST_OUT = 1 << 14
-_LOOKED = [at.EMIT, at.VALUE, at.NEED]  # what a look changes on its way, beside the tally
-_CAPS = ((at.CAP_ROWS, at.USED_ROWS), (at.CAP_BYTES, at.USED_BYTES))
+_LOOKED = [at.Head.emit, at.Head.value, at.Head.need]  # what a look changes on its way, beside the tally
+_CAPS = ((at.Pool.cap_rows, at.Pool.used_rows), (at.Pool.cap_bytes, at.Pool.used_bytes))
 
 
 EVERYTHING = np.zeros(0, np.int64)  # no list of keys
@@ -80,10 +80,10 @@ class Shard:
     def _drive(self, batch: np.ndarray, probing: bool) -> Iterator[np.ndarray]:
         """Run the driver until the batch is taken."""
         self._reroute()
-        self.words[at.CURSOR] = 0
+        self.words[at.Head.cursor] = 0
         drive = drive_pair if self.plan.is_pair else drive_many
         lines = self.plan.streams + (self.plan.joins is not None)
-        out = np.empty((lines, FIRST_OUT if self.words[at.EMIT] else 0), np.int64)
+        out = np.empty((lines, FIRST_OUT if self.words[at.Head.emit] else 0), np.int64)
         while True:
             status, out, found = drive(self.plan.hooks, self.words, batch, out, probing)
             if found:
@@ -101,7 +101,7 @@ class Shard:
         When it has ended, the shard is as it was before, but for room that may have been lacking.
         """
         kept, tally = self.words[_LOOKED].copy(), self._tally().copy()
-        self.words[at.EMIT] = emit
+        self.words[at.Head.emit] = emit
         look = look_pair if self.plan.is_pair else look_many
         out = np.empty((self.plan.streams + (self.plan.joins is not None), FIRST_OUT if emit else 0), np.int64)
         row = 0
@@ -109,7 +109,7 @@ class Shard:
             while row < len(counts):
                 end, out, found = look(hooks("first" if first else "exact"), self.words, batch, out, counts, row)
                 if end < 0:
-                    self.words[at.NEED] = 1
+                    self.words[at.Head.need] = 1
                     self.make_room(at.GROW_SLOTS)
                     continue
                 row = end
@@ -122,12 +122,12 @@ class Shard:
     @property
     def capacity(self) -> Capacity:
         """What the block can hold now."""
-        return Capacity(*(int(self.words[k]) for k in (at.SLOT_CAP, at.KEY_CAP, at.BLOCK_CAP)))
+        return Capacity(*(int(self.words[k]) for k in (at.Head.slot_cap, at.Head.key_cap, at.Head.block_cap)))
 
     def make_room(self, status: int) -> None:
         """Do what a driver asked for."""
         if status in (at.GROW_SLOTS, at.GROW_KEYS, at.GROW_BLOCKS):
-            self.grow(room.larger(self.plan, self.capacity, status, int(self.words[at.NEED])))
+            self.grow(room.larger(self.plan, self.capacity, status, int(self.words[at.Head.need])))
         elif status == at.PRUNE:
             maintenance.forget_rarest(self.words)
         elif status == at.LEARN:
@@ -137,15 +137,15 @@ class Shard:
 
     def keep_gone(self) -> None:
         """Keep what is known of rows that are shed until `gone` asks for it."""
-        self.words[at.KEEP_GONE] = 1
+        self.words[at.Head.keep_gone] = 1
 
     def note(self, share: float) -> None:
         """Keep the same of a sample of the rows, for the estimate of recall."""
-        self.floats[at.NOTED] = share
+        self.floats[at.Head.noted] = share
 
     def notes_as(self, other: "Shard") -> None:
         """Keep what another shard keeps of rows that are shed."""
-        self.words[[at.KEEP_GONE, at.NOTED]] = other.words[[at.KEEP_GONE, at.NOTED]]
+        self.words[[at.Head.keep_gone, at.Head.noted]] = other.words[[at.Head.keep_gone, at.Head.noted]]
 
     def gone(self) -> np.ndarray:
         """The rows that were shed since the last call, in order of departure, [row, word]."""
@@ -169,7 +169,7 @@ class Shard:
     def go_by(self, own_clock: bool) -> None:
         """Let the times of rows move the watermark from now on, or not."""
         self.plan = replace(self.plan, own_clock=own_clock)
-        self.words[at.OWN_CLOCK] = own_clock
+        self.words[at.Head.own_clock] = own_clock
         for fork in self.trials.tried() if self.trials is not None else ():
             fork.go_by(own_clock)
 
@@ -182,15 +182,15 @@ class Shard:
 
     def _reroute(self) -> None:
         """Choose the probe orders anew when enough has been seen since."""
-        arrivals, n = int(self.words[at.ARRIVALS]), self.plan.streams
-        if n > 2 and arrivals - self.words[at.ROUTED] >= REROUTE_EVERY:
-            self.words[at.ROUTED] = arrivals
+        arrivals, n = int(self.words[at.Head.arrivals]), self.plan.streams
+        if n > 2 and arrivals - self.words[at.Head.routed] >= REROUTE_EVERY:
+            self.words[at.Head.routed] = arrivals
             block.write_route(self.words, self.plan, route(self.plan, self._tally()))
 
     def _tally(self) -> np.ndarray:
         """[route, stream, 2]: what visits have let through."""
         n = self.plan.streams
-        return view(self.words, at.TALLY_AT, self.plan.routes, n * 2).reshape(-1, n, 2)
+        return view(self.words, at.Head.tally_at, self.plan.routes, n * 2).reshape(-1, n, 2)
 
     def preload(self, stream: int, column: int, bits: np.ndarray, gain: np.ndarray | None) -> None:
         """Let the histogram of a value column see all its numbers, with the gains of their rows."""
@@ -217,12 +217,12 @@ class Shard:
 
     def learn(self) -> None:
         """Let arrivals be counted from now on, if they are not yet."""
-        if not self.words[at.LEARNING]:
+        if not self.words[at.Head.learning]:
             self.make_room(at.LEARN)
 
     def _prune(self) -> None:
         """Forget keys that only statistics keep, until there are as few as the plan allows."""
-        idle = view(self.words, at.DIRS_AT, self.plan.directories, at.DIR_SIZE)[:, at.KEY_IDLE]
+        idle = view(self.words, at.Head.dirs_at, self.plan.directories, at.DIR_SIZE)[:, at.Directory.idle]
         while (idle > self.plan.idle_limit).any():
             maintenance.forget_rarest(self.words)
 
@@ -233,11 +233,11 @@ class Shard:
         beyond that, `prepare` tells it before the residents come.
         """
         learned = plan.learns_as(self.plan)
-        oracle_rows = int(self.words[at.ORACLE_ROWS]) if learned else 0
-        other = Shard.with_room(plan, bool(self.words[at.EMIT]), self._room_in(plan), oracle_rows)
+        oracle_rows = int(self.words[at.Head.oracle_rows]) if learned else 0
+        other = Shard.with_room(plan, bool(self.words[at.Head.emit]), self._room_in(plan), oracle_rows)
         other.notes_as(self)
         if learned:
-            block.write_learning(other.words, plan, bool(self.words[at.LEARNING]))
+            block.write_learning(other.words, plan, bool(self.words[at.Head.learning]))
         block.carry(self.words, self.plan, other.words, plan, learned)
         if prepare is not None:
             prepare(other)
@@ -258,7 +258,7 @@ class Shard:
         capacity = self._room_in(self.plan) if sample.is_whole else sample.capacity(self)
         other = Shard.with_room(self.plan, False, capacity)
         other.trials = None
-        block.write_learning(other.words, self.plan, bool(self.words[at.LEARNING]))
+        block.write_learning(other.words, self.plan, bool(self.words[at.Head.learning]))
         block.carry(self.words, self.plan, other.words, other.plan, learned=True)
         share, popular = (1.0, EVERYTHING) if sample.is_whole else (sample.share, sample.popular)
         maintenance.move_residents(self.plan.hooks, self.words, other.words, 0, True, True, share, popular)
@@ -270,19 +270,19 @@ class Shard:
     def _plan_for_sample(self, other: "Shard", sample: Sample) -> Plan:
         """The plan of a fork: caps in proportion to what it holds. With a budget in bytes also few more rows than it
         holds, for it is allotted bytes for so many, and forks keep no payload."""
-        mine, theirs = (view(s.words, at.POOLS_AT, s.plan.pools, at.POOL_SIZE) for s in (self, other))
-        rows, size = (theirs[:, k] / np.maximum(mine[:, k], 1) for k in (at.USED_ROWS, at.USED_BYTES))
-        most = mine[:, at.CAP_ROWS] * rows
+        mine, theirs = (view(s.words, at.Head.pools_at, s.plan.pools, at.POOL_SIZE) for s in (self, other))
+        rows, size = (theirs[:, k] / np.maximum(mine[:, k], 1) for k in (at.Pool.used_rows, at.Pool.used_bytes))
+        most = mine[:, at.Pool.cap_rows] * rows
         if self.plan.fork_bytes < at.HIGH:
-            held = theirs[:, at.USED_ROWS]
+            held = theirs[:, at.Pool.used_rows]
             most = np.minimum(most, held + held // SAMPLE_MARGIN + LEAST_MARGIN)
         idle = sample.idle_limit(self.plan)
-        return self.plan.for_sample(np.ceil(most), np.ceil(mine[:, at.CAP_BYTES] * size), idle)
+        return self.plan.for_sample(np.ceil(most), np.ceil(mine[:, at.Pool.cap_bytes] * size), idle)
 
     def _room_in(self, plan: Plan) -> Capacity:
         """Room for all residents under a plan, admitted anew: in order of time, which may leave blocks half full."""
-        keys = view(self.words, at.DIRS_AT, self.plan.directories, at.DIR_SIZE)[:, at.KEY_LIVE]
-        rows = self.stream_counter(at.ROWS)
+        keys = view(self.words, at.Head.dirs_at, self.plan.directories, at.DIR_SIZE)[:, at.Directory.live]
+        rows = self.stream_counter(at.Stream.rows)
         return room.enough(plan, int(rows.sum()), int(keys.max(initial=0)), 2 * int(rows.max()))
 
     def twin(self) -> "Shard":
@@ -293,16 +293,16 @@ class Shard:
 
     def stream_counter(self, what: int) -> np.ndarray:
         """A per-stream counter."""
-        return view(self.words, at.STREAMS_AT, self.plan.streams, at.STREAM_SIZE)[:, what].copy()
+        return view(self.words, at.Head.streams_at, self.plan.streams, at.STREAM_SIZE)[:, what].copy()
 
     def stream_bytes(self) -> np.ndarray:
         """Bytes charged for each stream: its rows, and its part of the pool's keys, in proportion to its rows."""
-        lines = view(self.words, at.STREAMS_AT, self.plan.streams, at.STREAM_SIZE)
-        used = view(self.words, at.POOLS_AT, self.plan.pools, at.POOL_SIZE)[:, at.USED_BYTES]
-        found = lines[:, at.BYTES].copy()
+        lines = view(self.words, at.Head.streams_at, self.plan.streams, at.STREAM_SIZE)
+        used = view(self.words, at.Head.pools_at, self.plan.pools, at.POOL_SIZE)[:, at.Pool.used_bytes]
+        found = lines[:, at.Stream.bytes].copy()
         for pool, charged in enumerate(used):
-            mine = np.flatnonzero(lines[:, at.POOL] == pool)
-            rows = np.append(0, np.cumsum(lines[mine, at.ROWS]))
+            mine = np.flatnonzero(lines[:, at.Stream.pool] == pool)
+            rows = np.append(0, np.cumsum(lines[mine, at.Stream.rows]))
             found[mine] += np.diff((int(charged) - int(found[mine].sum())) * rows // max(int(rows[-1]), 1))
         return found
 
@@ -320,7 +320,7 @@ class Shard:
 
     def has_room(self, rows: int, dearest: int) -> bool:
         """Whether so many rows, none of which costs more than told, pass no cap, whatever their streams and keys."""
-        pools = view(self.words, at.POOLS_AT, self.plan.pools, at.POOL_SIZE)
+        pools = view(self.words, at.Head.pools_at, self.plan.pools, at.POOL_SIZE)
         free, size = (int((pools[:, cap] - pools[:, used]).min()) for cap, used in _CAPS)
         return rows <= free and rows * (dearest + self.plan.links * self.plan.key_bytes()) <= size
 
@@ -329,10 +329,10 @@ class Shard:
 
         Rows that are not live are never stored.
         """
-        pools = view(self.words, at.POOLS_AT, self.plan.pools, at.POOL_SIZE)
+        pools = view(self.words, at.Head.pools_at, self.plan.pools, at.POOL_SIZE)
         rows, size = (pools[:, cap] - pools[:, used] for cap, used in _CAPS)
         keys, fits = self.plan.links * self.plan.key_bytes(), len(stream)
-        pool = self.plan.windows[:, at.POOL - at.REACH][stream]
+        pool = self.plan.windows[:, at.Stream.pool - at.Stream.reach][stream]
         for p in range(len(pools)):
             mine = np.flatnonzero((pool == p) & (live != 0))
             over = np.flatnonzero(np.cumsum(cost[mine] + keys) > size[p])
@@ -342,11 +342,11 @@ class Shard:
 
     def fits(self, plan: Plan) -> bool:
         """Whether the residents surely pass no cap of another plan of the same join."""
-        lines = view(self.words, at.STREAMS_AT, self.plan.streams, at.STREAM_SIZE)
-        pool, more = plan.windows[:, at.POOL - at.REACH], plan.row_bytes() - self.plan.row_bytes()
-        keys = int(view(self.words, at.DIRS_AT, plan.directories, at.DIR_SIZE)[:, at.KEY_LIVE].sum())
+        lines = view(self.words, at.Head.streams_at, self.plan.streams, at.STREAM_SIZE)
+        pool, more = plan.windows[:, at.Stream.pool - at.Stream.reach], plan.row_bytes() - self.plan.row_bytes()
+        keys = int(view(self.words, at.Head.dirs_at, plan.directories, at.DIR_SIZE)[:, at.Directory.live].sum())
         for p in range(plan.pools):
-            rows, size = lines[pool == p][:, [at.ROWS, at.BYTES]].sum(axis=0).tolist()
+            rows, size = lines[pool == p][:, [at.Stream.rows, at.Stream.bytes]].sum(axis=0).tolist()
             size += rows * more + min(rows * plan.links, keys) * plan.key_bytes()
             if rows > plan.cap_rows[p] or size > plan.cap_bytes[p]:
                 return False
@@ -355,12 +355,12 @@ class Shard:
     @property
     def charged_bytes(self) -> int:
         """Bytes charged for the residents."""
-        return int(view(self.words, at.POOLS_AT, self.plan.pools, at.POOL_SIZE)[:, at.USED_BYTES].sum())
+        return int(view(self.words, at.Head.pools_at, self.plan.pools, at.POOL_SIZE)[:, at.Pool.used_bytes].sum())
 
     @property
     def matched(self) -> int:
         """Matches found so far."""
-        return int(self.words[at.MATCHED])
+        return int(self.words[at.Head.matched])
 
     @property
     def matched_by_join(self) -> np.ndarray:

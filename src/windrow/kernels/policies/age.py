@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from windrow.kernels.apart import apart, length
-from windrow.kernels.chains import slot_at, stream_at, stream_of
 from windrow.kernels.hashing import mix64
 from windrow.kernels.jit import inline, inner
 from windrow.kernels.layout import (
@@ -22,23 +21,11 @@ from windrow.kernels.layout import (
     A_LIMIT,
     A_MATCHES,
     AGE_BINS,
-    AGE_LIMIT,
     AGE_SIZE,
-    AGES_AT,
-    ARRIVALS,
-    ARRIVED,
-    CLOCK,
     ENDLESS,
-    LAST_ROWS,
-    NEWEST,
-    OLDEST,
-    POOL,
-    RANK,
-    REACH,
-    SEQ,
-    TIME,
 )
 from windrow.kernels.memory import Memory, memory_of
+from windrow.kernels.places import slot_at, stream_at, stream_of
 
 BASE = "policy"
 KEEPS = ("ages",)
@@ -51,11 +38,11 @@ ENOUGH = 16.0  # rows that must have reached an age before its rate is believed
 def lived(m: Memory, slot: int) -> float:
     """A resident's age as a share of its window; endless where the window is."""
     at, mine = slot_at(m, slot), stream_at(m, stream_of(m, slot))
-    if m.w[mine + LAST_ROWS] > 0:
-        return (m.w[mine + RANK] - 1 - m.w[at + m.rank_off]) / m.w[mine + LAST_ROWS]
-    if m.w[mine + REACH] == ENDLESS:
+    if mine.last_rows > 0:
+        return (mine.rank - 1 - at.rank) / mine.last_rows
+    if mine.reach == ENDLESS:
         return np.inf
-    return float(apart(m.w[CLOCK], m.w[at + TIME])) / (float(length(m.w[mine + REACH])) + 1.0)
+    return float(apart(m.head.clock, at.time)) / (float(length(mine.reach)) + 1.0)
 
 
 @inline
@@ -67,19 +54,19 @@ def bin_of(share: float) -> int:
 @inline
 def ages_at(m: Memory, stream: int) -> int:
     """Where a stream's line of ages begins."""
-    return m.w[AGES_AT] + stream * AGE_SIZE
+    return m.head.ages_at + stream * AGE_SIZE
 
 
 @inline
 def learns_ages(m: Memory) -> bool:
     """Whether the age that pays is estimated, and not given."""
-    return m.x[AGE_LIMIT] <= 0.0
+    return m.head.age_limit <= 0.0
 
 
 @inline
 def watches(h: Any, m: Memory) -> bool:
     """Whether the ages of the rows are noted that the present arrival matches."""
-    return learns_ages(m) and mix64(np.uint64(m.w[SEQ])) % np.uint64(OBSERVED) == np.uint64(0)
+    return learns_ages(m) and mix64(np.uint64(m.head.seq)) % np.uint64(OBSERVED) == np.uint64(0)
 
 
 @inline
@@ -97,14 +84,14 @@ def leaving(h: Any, m: Memory, slot: int, reason: int) -> None:
 @inline
 def limit(m: Memory, stream: int) -> float:
     """The age up to which a stream's rows pay, k_opt: given, or as estimated; the whole window until that is known."""
-    given = m.x[AGE_LIMIT]
+    given = m.head.age_limit
     return given if given > 0.0 else m.x[ages_at(m, stream) + A_LIMIT]
 
 
 @inline
 def arrived(h: Any, m: Memory) -> None:
     """Estimate anew, every so often."""
-    if learns_ages(m) and m.w[ARRIVALS] % ESTIMATE_EVERY == 0:
+    if learns_ages(m) and m.head.arrivals % ESTIMATE_EVERY == 0:
         estimate(m.w)
 
 
@@ -145,9 +132,9 @@ def overdue(words: Any, pool: int) -> int:
     best, most, newest = -1, 1.0, -1
     for stream in range(m.streams):
         mine = stream_at(m, stream)
-        if m.w[mine + POOL] != pool or m.w[mine + OLDEST] < 0:
+        if mine.pool != pool or mine.oldest < 0:
             continue
-        slot, last = m.w[mine + OLDEST], m.w[mine + NEWEST]
+        slot, last = mine.oldest, mine.newest
         over = lived(m, slot) / limit(m, stream)
         if over > most or (over == most and (best < 0 or earlier(m, slot, best))):
             best, most = slot, over
@@ -160,6 +147,6 @@ def overdue(words: Any, pool: int) -> int:
 def earlier(m: Memory, a: int, b: int) -> bool:
     """Whether row a comes before row b in (time, sequence number)."""
     one, other = slot_at(m, a), slot_at(m, b)
-    if m.w[one + TIME] != m.w[other + TIME]:
-        return m.w[one + TIME] < m.w[other + TIME]
-    return m.w[one + ARRIVED] < m.w[other + ARRIVED]
+    if one.time != other.time:
+        return one.time < other.time
+    return one.seq < other.seq

@@ -10,11 +10,11 @@ the one or the other or both, of the partners' streams or of all streams togethe
 
 from typing import Any
 
-from windrow.kernels.chains import stream_at
 from windrow.kernels.jit import inline
-from windrow.kernels.layout import BRIEF, CHOICE, CHOICE_WORDS, GROWTH, MIX, MIXED, PER_STREAM, POOLED, RANK
+from windrow.kernels.layout import BRIEF, CHOICE_WORDS, MIXED, POOLED, Key
 from windrow.kernels.memory import Memory
-from windrow.kernels.statistics.counts import freq_at, worth_at
+from windrow.kernels.places import chain, kept_at, stream_at
+from windrow.kernels.statistics.counts import worth_at
 
 BASE = "counting"
 TRIES = True
@@ -23,13 +23,13 @@ KEEPS = ("recent",)
 
 
 @inline
-def brief_at(m: Memory, record: int, stream: int) -> int:
+def brief_at(m: Memory, record: Key, stream: int) -> int:
     """Where a key's count of recent arrivals stands."""
-    return record + 1 + (PER_STREAM + (1 if m.valued else 0)) * m.streams + stream
+    return kept_at(m, record, 1 if m.valued else 0, stream)
 
 
 @inline
-def brief_worth_at(m: Memory, record: int, stream: int) -> int:
+def brief_worth_at(m: Memory, record: Key, stream: int) -> int:
     """Where that count weighted by output value stands."""
     return brief_at(m, record, stream) + m.streams
 
@@ -43,46 +43,46 @@ def ways(h: Any) -> int:
 @inline
 def way(h: Any, m: Memory) -> int:
     """The present choice."""
-    return m.w[CHOICE]
+    return m.head.choice
 
 
 @inline
-def mixed(m: Memory, whole: int, brief: int, way: int) -> float:
-    """What a way to count makes of the counts of all arrivals and of recent ones that stand at two places."""
+def mixed(m: Memory, whole: float, brief: float, way: int) -> float:
+    """What a way to count makes of the counts of all arrivals and of recent ones."""
     if way & BRIEF == 0:
-        return m.x[whole]
+        return whole
     if way & MIXED == 0:
-        return m.x[brief]
-    return m.x[brief] + m.x[whole] * m.x[MIX]
+        return brief
+    return brief + whole * m.head.mix
 
 
 @inline
-def counted(h: Any, m: Memory, record: int, stream: int, way: int) -> float:
+def counted(h: Any, m: Memory, record: Key, stream: int, way: int) -> float:
     """How often a key arrives on a stream, by a way to count."""
     if way & POOLED == 0:
-        return mixed(m, freq_at(record, stream), brief_at(m, record, stream), way)
+        return mixed(m, chain(record, stream).freq, m.x[brief_at(m, record, stream)], way)
     total = 0.0
     for each in range(m.streams):
-        total += mixed(m, freq_at(record, each), brief_at(m, record, each), way)
+        total += mixed(m, chain(record, each).freq, m.x[brief_at(m, record, each)], way)
     return total
 
 
 @inline
 def counts_own(h: Any, m: Memory) -> bool:
     """Whether an arrival also counts for the rows of its own stream."""
-    return m.w[CHOICE] & POOLED != 0
+    return m.head.choice & POOLED != 0
 
 
 @inline
-def worth_of(h: Any, m: Memory, record: int, stream: int) -> float:
+def worth_of(h: Any, m: Memory, record: Key, stream: int) -> float:
     """The same weighted by output value; never pooled, for values of different streams do not compare."""
-    return mixed(m, worth_at(m, record, stream), brief_worth_at(m, record, stream), m.w[CHOICE])
+    return mixed(m, m.x[worth_at(m, record, stream)], m.x[brief_worth_at(m, record, stream)], m.head.choice)
 
 
 @inline
-def count_in(h: Any, m: Memory, record: int, stream: int, weight: float, gain: float) -> None:
+def count_in(h: Any, m: Memory, record: Key, stream: int, weight: float, gain: float) -> None:
     """Count an arrival: as one among all, by its weight among the recent ones."""
-    m.x[freq_at(record, stream)] += 1.0
+    chain(record, stream).freq += 1.0
     m.x[brief_at(m, record, stream)] += weight
     if m.valued:
         m.x[worth_at(m, record, stream)] += gain
@@ -98,19 +98,19 @@ def count_weight(h: Any, m: Memory) -> float:
 @inline
 def histogram_total(h: Any, m: Memory, stream: int, total: float) -> float:
     """Histograms weigh recent arrivals more; keys may not, or count all arrivals beside them."""
-    if m.w[CHOICE] & BRIEF == 0 and m.x[GROWTH] != 1.0:
-        return float(m.w[stream_at(m, stream) + RANK])
-    return total * 2.0 if m.w[CHOICE] & MIXED else total
+    if m.head.choice & BRIEF == 0 and m.head.growth != 1.0:
+        return float(stream_at(m, stream).rank)
+    return total * 2.0 if m.head.choice & MIXED else total
 
 
 @inline
-def fading_at(h: Any, m: Memory, record: int, stream: int) -> int:
+def fading_at(h: Any, m: Memory, record: Key, stream: int) -> int:
     """Counts of recent arrivals have weights that grow."""
     return brief_at(m, record, stream)
 
 
 @inline
-def fading_worth_at(h: Any, m: Memory, record: int, stream: int) -> int:
+def fading_worth_at(h: Any, m: Memory, record: Key, stream: int) -> int:
     """The same, weighted by output value."""
     return brief_worth_at(m, record, stream)
 

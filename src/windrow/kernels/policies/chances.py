@@ -8,38 +8,30 @@ from typing import Any
 
 import numpy as np
 
-from windrow.kernels.chains import key_of, slot_at, stream_of
-from windrow.kernels.directory import key_at
 from windrow.kernels.jit import inner
 from windrow.kernels.joins import join_of_link, join_of_number, joins, matches_in
 from windrow.kernels.layout import (
-    GAIN_OFF,
-    H_TOTAL,
-    HIST_OF_AT,
-    HIST_SIZE,
-    HISTS_AT,
     NONE,
     P_BAND,
-    P_DIMS,
     P_DISTANCE,
     P_EQUAL,
-    P_FLOAT,
     P_GE,
     P_GT,
-    P_KIND,
     P_LE,
-    P_LEFT,
-    P_LEFT_COL,
-    P_LIMIT,
     P_LT,
-    P_RIGHT,
-    P_RIGHT_COL,
-    POSITION_AT,
-    PRED_SIZE,
-    PREDS_AT,
-    VALUE_SUM,
+    Predicate,
 )
 from windrow.kernels.memory import memory_of
+from windrow.kernels.places import (
+    directory_of,
+    histogram_at,
+    key_at,
+    key_of,
+    numbers_at,
+    predicate_at,
+    slot_at,
+    stream_of,
+)
 from windrow.kernels.statistics.counts import LEAST, arrivals_of, usual
 from windrow.kernels.statistics.histogram import hist_share
 
@@ -50,30 +42,30 @@ def with_keys(h: Any, words: Any, d: int, key: int, stream: int, chance: float, 
     m = memory_of(words)
     record = key_at(m, d, key)
     for other in range(m.streams):
-        if other == stream or m.w[m.w[POSITION_AT] + other * m.dirs + d] == NONE:
+        if other == stream or m.w[m.head.position_at + other * m.dirs + d] == NONE:
             continue
         freq = arrivals_of(h, m, record, other)
         worth = h.worth_of(h, m, record, other) if m.valued else freq
         if m.streams > 2:  # a row with more neighbours must not count as rarer: compare with the usual arrival
             often = usual(h, m, d, other)
             freq, worth = freq / often, worth / often
-        value = value * freq + worth * chance if m.w[VALUE_SUM] else value * worth
+        value = value * freq + worth * chance if m.head.value_sum else value * worth
         chance *= freq
     return chance, value
 
 
 @inner
-def partner_range(words: Any, pred: int, slot: int, left_side: bool, dim: int) -> tuple[float, float]:
+def partner_range(words: Any, pred: Predicate, slot: int, left_side: bool, dim: int) -> tuple[float, float]:
     """The range of numbers on the other side that a resident would match."""
     m = memory_of(words)
-    column = m.w[pred + P_LEFT_COL] if left_side else m.w[pred + P_RIGHT_COL]
-    at = slot_at(m, slot) + m.vals_off + column + dim
-    number = m.x[at] if m.w[pred + P_FLOAT] else float(m.w[at])
+    column = pred.left_col if left_side else pred.right_col
+    at = numbers_at(m, slot) + column + dim
+    number = m.x[at] if pred.is_float else float(m.w[at])
     if np.isnan(number):  # the largest of all numbers
         number = np.inf
-    kind = m.w[pred + P_KIND]
+    kind = pred.kind
     if kind == P_BAND or kind == P_DISTANCE:
-        return number - m.x[pred + P_LIMIT], number + m.x[pred + P_LIMIT]
+        return number - pred.limit, number + pred.limit
     upward = kind == P_LT or kind == P_LE  # left < right
     if upward or kind == P_GT or kind == P_GE:
         if upward == left_side:
@@ -88,19 +80,19 @@ def range_factor(words: Any, slot: int, stream: int, join: int) -> float:
     m = memory_of(words)
     factor = 1.0
     for k in range(m.preds):
-        pred = m.w[PREDS_AT] + k * PRED_SIZE
-        left_side = m.w[pred + P_LEFT] == stream
-        if m.w[pred + P_KIND] == P_EQUAL or not (left_side or m.w[pred + P_RIGHT] == stream):
+        pred = predicate_at(m, k)
+        left_side = pred.left == stream
+        if pred.kind == P_EQUAL or not (left_side or pred.right == stream):
             continue
-        other = m.w[pred + P_RIGHT] if left_side else m.w[pred + P_LEFT]
-        column = m.w[pred + P_RIGHT_COL] if left_side else m.w[pred + P_LEFT_COL]
+        other = pred.right if left_side else pred.left
+        column = pred.right_col if left_side else pred.left_col
         if m.several and join_of_number(m, other, column) != join:
             continue
-        for dim in range(m.w[pred + P_DIMS]):
-            hist = m.w[m.w[HIST_OF_AT] + other * m.vals + column + dim]
+        for dim in range(pred.dims):
+            hist = m.w[m.head.hist_of_at + other * m.vals + column + dim]
             if hist >= 0:
                 low, high = partner_range(m.w, pred, slot, left_side, dim)
-                factor *= hist_share(m.w, m.w[HISTS_AT] + hist * HIST_SIZE, low, high)
+                factor *= hist_share(m.w, histogram_at(m, hist), low, high)
     return factor
 
 
@@ -110,15 +102,15 @@ def usual_range(h: Any, words: Any, stream: int, join: int) -> float:
     m = memory_of(words)
     logs, n = 0.0, 0
     for k in range(m.preds):
-        pred = m.w[PREDS_AT] + k * PRED_SIZE
-        left_side = m.w[pred + P_LEFT] == stream
-        if m.w[pred + P_KIND] == P_EQUAL or not (left_side or m.w[pred + P_RIGHT] == stream):
+        pred = predicate_at(m, k)
+        left_side = pred.left == stream
+        if pred.kind == P_EQUAL or not (left_side or pred.right == stream):
             continue
-        other = m.w[pred + P_RIGHT] if left_side else m.w[pred + P_LEFT]
-        column = m.w[pred + P_RIGHT_COL] if left_side else m.w[pred + P_LEFT_COL]
-        hist = m.w[m.w[HIST_OF_AT] + other * m.vals + column]
+        other = pred.right if left_side else pred.left
+        column = pred.right_col if left_side else pred.left_col
+        hist = m.w[m.head.hist_of_at + other * m.vals + column]
         if hist >= 0 and join_of_number(m, other, column) == join:
-            total = m.x[m.w[HISTS_AT] + hist * HIST_SIZE + H_TOTAL]
+            total = histogram_at(m, hist).total
             logs += np.log(max(h.histogram_total(h, m, other, total), LEAST))
             n += 1
     return float(np.exp(logs / n)) if n > 0 else 1.0
@@ -135,12 +127,12 @@ def chance_in(h: Any, words: Any, slot: int, stream: int, join: int) -> float:
     m = memory_of(words)
     freq, relative, logs, n = 1.0, 1.0, 0.0, 0
     for link in range(m.links):
-        d = m.w[m.classes_at + stream * m.links + link]
+        d = directory_of(m, stream, link)
         if d < 0 or join_of_link(m, stream, link) != join:
             continue
         record = key_at(m, d, key_of(m, slot, link))
         for other in range(m.streams):
-            if other == stream or m.w[m.w[POSITION_AT] + other * m.dirs + d] == NONE:
+            if other == stream or m.w[m.head.position_at + other * m.dirs + d] == NONE:
                 continue
             often = usual(h, m, d, other)
             freq = arrivals_of(h, m, record, other)
@@ -175,9 +167,9 @@ def row_chance(h: Any, words: Any, slot: int) -> float:
         return joint_chance(h, m.w, slot, stream)
     chance, value = 1.0, 1.0
     if m.valued:
-        value = m.x[slot_at(m, slot) + m.w[GAIN_OFF]]
+        value = slot_at(m, slot).gain
     for link in range(m.links):
-        d = m.w[m.classes_at + stream * m.links + link]
+        d = directory_of(m, stream, link)
         if d >= 0:
             chance, value = with_keys(h, m.w, d, key_of(m, slot, link), stream, chance, value)
     score = value if m.valued else chance

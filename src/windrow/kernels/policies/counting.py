@@ -11,51 +11,24 @@ for, and what each gives.
 
 from typing import Any
 
-from windrow.kernels.chains import key_of, slot_at, stream_at
-from windrow.kernels.directory import find, key_at
+from windrow.kernels.directory import find
 from windrow.kernels.jit import inline, inner
 from windrow.kernels.joins import join_of_link, join_of_number, matches_in
 from windrow.kernels.keys import meet_key
 from windrow.kernels.layout import (
-    CAP_BYTES,
-    CAP_ROWS,
-    COUNT,
     DONE,
-    GROWTH,
-    H_FLOAT,
-    HIST_OF_AT,
-    HIST_SIZE,
-    HISTS_AT,
-    KEEP_IDLE,
+    FREQ,
     LEARN,
-    LEARNING,
-    NEWER,
-    OLDEST,
-    PER_STREAM,
-    POOL_SIZE,
     R_CODES,
     R_STREAM,
-    RANKING,
-    SCORE_OFF,
     STAT_RUNNING,
-    USED_BYTES,
-    USED_ROWS,
-    VALUE_SUM,
-    WEIGHT,
+    Key,
 )
 from windrow.kernels.memory import Memory, memory_of
+from windrow.kernels.places import chain, directory_of, histogram_at, key_at, key_of, pool_at, slot_at, stream_at
 from windrow.kernels.policies import chances
 from windrow.kernels.policies.ranked import touch_group, waits
-from windrow.kernels.statistics.counts import (
-    any_learning,
-    arrivals_of,
-    fade,
-    freq_at,
-    gain_of,
-    learn_key,
-    start_key,
-    worth_at,
-)
+from windrow.kernels.statistics.counts import any_learning, arrivals_of, fade, gain_of, learn_key, start_key, worth_at
 from windrow.kernels.statistics.histogram import hist_learn
 
 BASE = "ranked"
@@ -64,7 +37,7 @@ BASE = "ranked"
 @inline
 def met(h: Any, m: Memory, code: int) -> int:
     """The number of an arriving row's key: it is counted."""
-    if m.w[LEARNING] == 0:
+    if m.head.learning == 0:
         return find(m, 0, code)
     return meet_key(h, m, 0, code)
 
@@ -85,7 +58,7 @@ def learns(h: Any, m: Memory) -> bool:
 @inline
 def learn_pair(h: Any, m: Memory, r: Any, rx: Any, at: int, key: int) -> None:
     """Let the statistics see the row at a place of a join of two streams with a common key."""
-    if m.w[LEARNING] != 0 and any_learning(m):
+    if m.head.learning != 0 and any_learning(m):
         learn_link(h, m, r, rx, at, 0, 0, key)
         learn_end(h, m)
 
@@ -93,7 +66,7 @@ def learn_pair(h: Any, m: Memory, r: Any, rx: Any, at: int, key: int) -> None:
 @inline
 def learn_row(h: Any, m: Memory, r: Any, rx: Any, at: int, slot: int) -> None:
     """Let the statistics see the row at a place of any other join; priorities that rest on it follow."""
-    if m.w[LEARNING] != 0 and any_learning(m):
+    if m.head.learning != 0 and any_learning(m):
         learn_links(h, m.w, r, rx, at, slot)
 
 
@@ -103,7 +76,7 @@ def learn_links(h: Any, words: Any, r: Any, rx: Any, at: int, slot: int) -> None
     m = memory_of(words)
     stream = r[at + R_STREAM]
     for link in range(m.links):
-        d = m.w[m.classes_at + stream * m.links + link]
+        d = directory_of(m, stream, link)
         if d < 0 or (m.several and not matches_in(m, slot, join_of_link(m, stream, link))):
             continue
         learn_link(h, m, r, rx, at, d, link, key_of(m, slot, link))
@@ -117,16 +90,16 @@ def learn_link(h: Any, m: Memory, r: Any, rx: Any, at: int, d: int, link: int, k
     """Let the statistics see one key of the arriving row at a place; groups that rest on it follow."""
     stream = r[at + R_STREAM]
     learn_key(h, m, d, key, stream, r[at + R_CODES + link], gain_of(m, rx, at))
-    if m.w[RANKING] != 0 and not m.by_row and not waits(h, m):
+    if m.head.ranking != 0 and not m.by_row and not waits(h, m):
         for other in range(m.streams):
-            if (other != stream or h.counts_own(h, m)) and m.w[key_at(m, d, key) + PER_STREAM * other + COUNT] > 0:
+            if (other != stream or h.counts_own(h, m)) and chain(key_at(m, d, key), other).count > 0:
                 touch_group(h, m.w, key, other)
 
 
 @inline
 def learn_end(h: Any, m: Memory) -> None:
     """After each arrival that was learned from: recent ones may have grown too heavy."""
-    if m.x[GROWTH] != 1.0 and fade(h, m.w):
+    if m.head.growth != 1.0 and fade(h, m.w):
         h.rank_all(h, m)
 
 
@@ -134,31 +107,31 @@ def learn_end(h: Any, m: Memory) -> None:
 def learn_numbers(words: Any, r: Any, rx: Any, at: int, gain: float) -> None:
     """Let the histograms see an arriving row."""
     m = memory_of(words)
-    weight = m.x[WEIGHT]
-    if m.valued and not m.w[VALUE_SUM]:
+    weight = m.head.weight
+    if m.valued and not m.head.value_sum:
         weight *= max(gain, 0.0)
     for column in range(m.vals):
-        hist = m.w[m.w[HIST_OF_AT] + r[at + R_STREAM] * m.vals + column]
+        hist = m.w[m.head.hist_of_at + r[at + R_STREAM] * m.vals + column]
         if hist >= 0 and m.several:
             join = join_of_number(m, r[at + R_STREAM], column)
             if (r[at + R_CODES + m.links] >> join) & 1 == 0:
                 continue
         if hist >= 0:
-            line, place = m.w[HISTS_AT] + hist * HIST_SIZE, at + R_CODES + m.links + column
-            number = rx[place] if m.w[line + H_FLOAT] else float(r[place])
+            line, place = histogram_at(m, hist), at + R_CODES + m.links + column
+            number = rx[place] if line.is_float else float(r[place])
             hist_learn(m.w, line, number, weight)
 
 
 @inline
 def unready(h: Any, m: Memory, r: Any, start: int, end: int) -> int:
     """LEARN when a group may bring a pool to a quarter of its cap; no group has more than an eighth of it in bytes."""
-    if m.w[LEARNING] != 0:
+    if m.head.learning != 0:
         return DONE
     for pool in range(m.pools):
-        line = m.pools_at + pool * POOL_SIZE
-        if m.w[line + USED_ROWS] + end - start > m.w[line + CAP_ROWS] >> 2:
+        line = pool_at(m, pool)
+        if line.used_rows + end - start > line.cap_rows >> 2:
             return LEARN
-        if m.w[line + USED_BYTES] > m.w[line + CAP_BYTES] >> 3:
+        if line.used_bytes > line.cap_bytes >> 3:
             return LEARN
     return DONE
 
@@ -167,26 +140,26 @@ def unready(h: Any, m: Memory, r: Any, start: int, end: int) -> int:
 def begin_learning(h: Any, m: Memory) -> None:
     """Count the residents, and every arrival from now on."""
     for stream in range(m.streams):
-        slot = m.w[stream_at(m, stream) + OLDEST]
+        slot = stream_at(m, stream).oldest
         while slot >= 0:
-            h.count_in(h, m, key_at(m, 0, key_of(m, slot, 0)), stream, m.x[WEIGHT], 1.0)
-            slot = m.w[slot_at(m, slot) + NEWER]
-    m.w[LEARNING] = 1
-    m.w[KEEP_IDLE] = 1
+            h.count_in(h, m, key_at(m, 0, key_of(m, slot, 0)), stream, m.head.weight, 1.0)
+            slot = slot_at(m, slot).newer
+    m.head.learning = 1
+    m.head.keep_idle = 1
 
 
 @inline
 def starts(h: Any, m: Memory, rx: Any, at: int, slot: int) -> None:
     """No score yet."""
     if m.by_row:
-        m.x[slot_at(m, slot) + m.w[SCORE_OFF]] = 0.0
+        slot_at(m, slot).score = 0.0
 
 
 @inline
 def moved(h: Any, a: Memory, b: Memory, slot: int, there: int, same: bool) -> None:
     """No score yet."""
     if b.by_row:
-        b.x[slot_at(b, there) + b.w[SCORE_OFF]] = 0.0
+        slot_at(b, there).score = 0.0
 
 
 @inline
@@ -224,9 +197,9 @@ def way(h: Any, m: Memory) -> int:
 
 
 @inline
-def counted(h: Any, m: Memory, record: int, stream: int, way: int) -> float:
+def counted(h: Any, m: Memory, record: Key, stream: int, way: int) -> float:
     """How often a key arrives on a stream, by a way to count."""
-    return m.x[freq_at(record, stream)]
+    return chain(record, stream).freq
 
 
 @inline
@@ -236,15 +209,15 @@ def counts_own(h: Any, m: Memory) -> bool:
 
 
 @inline
-def worth_of(h: Any, m: Memory, record: int, stream: int) -> float:
+def worth_of(h: Any, m: Memory, record: Key, stream: int) -> float:
     """How often a key arrives on a stream, weighted by output value."""
     return m.x[worth_at(m, record, stream)]
 
 
 @inline
-def count_in(h: Any, m: Memory, record: int, stream: int, weight: float, gain: float) -> None:
+def count_in(h: Any, m: Memory, record: Key, stream: int, weight: float, gain: float) -> None:
     """Count an arrival of a weight."""
-    m.x[freq_at(record, stream)] += weight
+    chain(record, stream).freq += weight
     if m.valued:
         m.x[worth_at(m, record, stream)] += weight * gain
 
@@ -252,7 +225,7 @@ def count_in(h: Any, m: Memory, record: int, stream: int, weight: float, gain: f
 @inline
 def count_weight(h: Any, m: Memory) -> float:
     """What the latest arrival has added to its key's frequency."""
-    return m.x[WEIGHT]
+    return m.head.weight
 
 
 @inline
@@ -262,13 +235,13 @@ def histogram_total(h: Any, m: Memory, stream: int, total: float) -> float:
 
 
 @inline
-def fading_at(h: Any, m: Memory, record: int, stream: int) -> int:
+def fading_at(h: Any, m: Memory, record: Key, stream: int) -> int:
     """Where the frequency stands whose weights grow."""
-    return freq_at(record, stream)
+    return chain(record, stream).at + FREQ
 
 
 @inline
-def fading_worth_at(h: Any, m: Memory, record: int, stream: int) -> int:
+def fading_worth_at(h: Any, m: Memory, record: Key, stream: int) -> int:
     """Where the same stands, weighted by output value."""
     return worth_at(m, record, stream)
 

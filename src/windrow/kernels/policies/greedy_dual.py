@@ -24,49 +24,35 @@ from typing import Any
 import numpy as np
 
 from windrow.kernels import heap, levels, tournament
-from windrow.kernels.chains import key_of, link_at, slot_at, stream_at, stream_of
-from windrow.kernels.directory import key_at
 from windrow.kernels.jit import inline, inner
-from windrow.kernels.layout import BASE as SCORE
 from windrow.kernels.layout import (
-    C_SEEN,
-    C_SHIFT,
-    C_TOP,
-    COUNT,
-    CREDIT_GAIN,
-    CREDIT_SHARE,
-    CREDIT_START,
     GAIN_NONE,
     GAIN_ONE,
     GAIN_RANK,
     GAIN_TOP,
-    HEAD,
     LEVELS,
-    LINK_NEWER,
-    LINK_OLDER,
-    MARK,
-    MARK_NEXT,
-    MARKED,
-    NEWER,
     NONE,
-    OLDEST,
-    OWED,
-    PER_STREAM,
-    POOL,
-    POOL_SIZE,
     R_STREAM,
     R_TIME,
-    RANKING,
-    SCORE_OFF,
-    SEQ,
     START_TOP,
     START_TUNED,
     START_ZERO,
-    TAIL,
-    TIME,
-    USED_ROWS,
+    Key,
 )
 from windrow.kernels.memory import Memory, memory_of
+from windrow.kernels.places import (
+    chain,
+    credit_at,
+    kept_at,
+    key_at,
+    key_of,
+    leaf_at,
+    link_at,
+    pool_at,
+    slot_at,
+    stream_at,
+    stream_of,
+)
 from windrow.kernels.policies.ranked import (
     begin_ranking,
     group_leaf,
@@ -79,7 +65,6 @@ from windrow.kernels.policies.ranked import (
     touch_row,
     waits,
 )
-from windrow.kernels.statistics.counts import freq_at, worth_at
 from windrow.kernels.tuner import next_trial, trial_share, tunes
 from windrow.kernels.windows import pair_fits
 
@@ -89,49 +74,43 @@ LAG = 4
 
 
 @inline
-def root_at(m: Memory, record: int, stream: int) -> int:
+def root_at(m: Memory, record: Key, stream: int) -> int:
     """Where the root of a key's heap of credits stands, as slot + 1."""
-    return record + 1 + (PER_STREAM + 1) * m.streams + stream
+    return kept_at(m, record, 1, stream)
 
 
 @inline
-def filed_at(m: Memory, record: int, stream: int) -> int:
+def filed_at(m: Memory, record: Key, stream: int) -> int:
     """Where the gain of a key's residents stands that their levels know of."""
-    return worth_at(m, record, stream)
+    return kept_at(m, record, 0, stream)
 
 
 @inline
 def files(m: Memory) -> bool:
     """Whether anything asks for percentiles or ranks."""
-    return m.w[CREDIT_START] < START_ZERO or m.w[CREDIT_GAIN] == GAIN_RANK
+    return m.head.credit_start < START_ZERO or m.head.credit_gain == GAIN_RANK
 
 
 @inline
 def pool_of(m: Memory, stream: int) -> int:
     """The pool of a stream."""
-    return m.w[stream_at(m, stream) + POOL]
-
-
-@inline
-def score_at(m: Memory, slot: int) -> int:
-    """Where a row's credit stands or, by key, its base."""
-    return slot_at(m, slot) + m.w[SCORE_OFF]
+    return stream_at(m, stream).pool
 
 
 @inline
 def credit_of(m: Memory, slot: int) -> float:
     """A resident's credit."""
     if m.by_row:
-        return m.x[score_at(m, slot)]
-    return m.x[score_at(m, slot)] + m.x[freq_at(key_at(m, 0, key_of(m, slot, 0)), stream_of(m, slot))]
+        return slot_at(m, slot).score
+    return slot_at(m, slot).score + chain(key_at(m, 0, key_of(m, slot, 0)), stream_of(m, slot)).freq
 
 
 @inline
 def level_credit(m: Memory, slot: int) -> float:
     """A resident's credit as far as its level knows."""
     if m.by_row:
-        return m.x[score_at(m, slot)]
-    return m.x[score_at(m, slot)] + m.x[filed_at(m, key_at(m, 0, key_of(m, slot, 0)), stream_of(m, slot))]
+        return slot_at(m, slot).score
+    return slot_at(m, slot).score + m.x[filed_at(m, key_at(m, 0, key_of(m, slot, 0)), stream_of(m, slot))]
 
 
 # ------------------------------------------------------------------------------------------- in and out
@@ -140,22 +119,22 @@ def level_credit(m: Memory, slot: int) -> float:
 @inline
 def starts(h: Any, m: Memory, rx: Any, at: int, slot: int) -> None:
     """Give a newcomer its first credit. It may be the least of all, so credits are ranked from the first row on."""
-    if m.w[RANKING] == 0:
+    if m.head.ranking == 0:
         begin_ranking(h, m.w)
-    m.x[score_at(m, slot)] = first_credit(h, m.w, stream_of(m, slot))
+    slot_at(m, slot).score = first_credit(h, m.w, stream_of(m, slot))
 
 
 @inline
 def entered(h: Any, m: Memory, slot: int) -> None:
     """Take note of a resident whose credit stands in its score; by key the score becomes its base."""
     stream = stream_of(m, slot)
-    line = levels.line_at(m, pool_of(m, stream))
-    m.w[line + C_TOP] = max(m.w[line + C_TOP], int(m.x[score_at(m, slot)]))
+    line = credit_at(m, pool_of(m, stream))
+    line.top = max(line.top, int(slot_at(m, slot).score))
     if m.by_row:
-        m.w[heap.links_at(m, slot) + MARK] = 0
+        slot_at(m, slot).mark = 0
     else:
         record = key_at(m, 0, key_of(m, slot, 0))
-        m.x[score_at(m, slot)] -= m.x[freq_at(record, stream)]
+        slot_at(m, slot).score -= chain(record, stream).freq
         root = root_at(m, record, stream)
         m.w[root] = heap.insert(m, m.w[root] - 1, slot) + 1
         if m.w[root] - 1 == slot:
@@ -179,7 +158,7 @@ def leaving(h: Any, m: Memory, slot: int, reason: int) -> None:
     was_root = m.w[root] - 1 == slot
     m.w[root] = heap.remove(m.w, m.w[root] - 1, slot) + 1
     if m.w[root] == 0:
-        m.x[freq_at(record, stream)] = 0.0
+        chain(record, stream).freq = 0.0
         m.x[filed_at(m, record, stream)] = 0.0
     if was_root:
         lose_head(h, m.w, key_of(m, slot, 0), stream)
@@ -201,9 +180,9 @@ def hopeless(h: Any, m: Memory, r: Any, at: int, key: int) -> bool:
 @inline
 def moved(h: Any, a: Memory, b: Memory, slot: int, there: int, same: bool) -> None:
     """Keep the credit of a row that has one; without a history all start alike."""
-    if b.w[RANKING] == 0:
+    if b.head.ranking == 0:
         begin_ranking(h, b.w)
-    b.x[score_at(b, there)] = credit_of(a, slot) if same else 0.0
+    slot_at(b, there).score = credit_of(a, slot) if same else 0.0
 
 
 @inner
@@ -211,14 +190,14 @@ def build(words: Any) -> None:
     """Heaps and levels from the residents' scores and the keys' counts; the lines of credits stand already."""
     m = memory_of(words)
     for stream in range(m.streams):
-        slot = m.w[stream_at(m, stream) + OLDEST]
+        slot = stream_at(m, stream).oldest
         while slot >= 0:
             if not m.by_row:
                 root = root_at(m, key_at(m, 0, key_of(m, slot, 0)), stream)
                 m.w[root] = heap.insert(m, m.w[root] - 1, slot) + 1
             if files(m):
                 levels.put(m, pool_of(m, stream), level_credit(m, slot))
-            slot = m.w[slot_at(m, slot) + NEWER]
+            slot = slot_at(m, slot).newer
 
 
 @inline
@@ -239,16 +218,16 @@ def renew(words: Any, pool: int) -> None:
         for stream in range(m.streams):
             if pool_of(m, stream) != pool:
                 continue
-            slot = m.w[stream_at(m, stream) + OLDEST]
+            slot = stream_at(m, stream).oldest
             while slot >= 0:
                 credit = credit_of(m, slot)
                 least, most = min(least, credit), max(most, credit)
                 if again:
                     if not m.by_row:
                         record = key_at(m, 0, key_of(m, slot, 0))
-                        m.x[filed_at(m, record, stream)] = m.x[freq_at(record, stream)]
+                        m.x[filed_at(m, record, stream)] = chain(record, stream).freq
                     levels.put(m, pool, credit)
-                slot = m.w[slot_at(m, slot) + NEWER]
+                slot = slot_at(m, slot).newer
         if not again and least < np.inf:
             levels.clear(m.w, pool, int(least), levels.width_for(int(most) - int(least)))
 
@@ -259,7 +238,7 @@ def rank_all(h: Any, m: Memory) -> None:
     if files(m):
         for pool in range(m.pools):
             renew(m.w, pool)
-    if m.w[RANKING] != 0:
+    if m.head.ranking != 0:
         touch_all(h, m.w)
 
 
@@ -267,7 +246,7 @@ def rank_all(h: Any, m: Memory) -> None:
 
 
 @inline
-def leader(h: Any, m: Memory, record: int, stream: int) -> int:
+def leader(h: Any, m: Memory, record: Key, stream: int) -> int:
     """The resident that stands for a key on a stream, or NONE: the one with the least credit."""
     return m.w[root_at(m, record, stream)] - 1
 
@@ -276,31 +255,31 @@ def leader(h: Any, m: Memory, record: int, stream: int) -> int:
 def group_score(h: Any, m: Memory, key: int, stream: int) -> float:
     """The least credit of a key and stream."""
     record = key_at(m, 0, key)
-    return m.x[score_at(m, leader(h, m, record, stream))] + m.x[freq_at(record, stream)]
+    return slot_at(m, leader(h, m, record, stream)).score + chain(record, stream).freq
 
 
 @inner
 def first_credit(h: Any, words: Any, stream: int) -> float:
     """The credit of a row of a stream that is about to be admitted."""
     m = memory_of(words)
-    start, pool = m.w[CREDIT_START], pool_of(m, stream)
-    line = levels.line_at(m, pool)
+    start, pool = m.head.credit_start, pool_of(m, stream)
+    line = credit_at(m, pool)
     if start == START_ZERO:
         return 0.0
     if start == START_TOP:
-        m.w[line + C_TOP] += 1
-        return float(m.w[line + C_TOP])
-    rows = m.w[m.pools_at + pool * POOL_SIZE + USED_ROWS]
+        line.top += 1
+        return float(line.top)
+    rows = pool_at(m, pool).used_rows
     if rows == 0:
         levels.clear(m.w, pool, 0, 0)
         return 0.0
-    if m.w[line + C_SHIFT] > 0:
-        m.w[line + C_SEEN] += 1
-        if m.w[line + C_SEEN] >= max(rows, LEVELS):  # a pass over all rows, paid by as many admissions
-            m.w[line + C_SEEN] = 0
+    if line.shift > 0:
+        line.seen += 1
+        if line.seen >= max(rows, LEVELS):  # a pass over all rows, paid by as many admissions
+            line.seen = 0
             renew(m.w, pool)
-    share = trial_share(m) if start == START_TUNED else m.x[CREDIT_SHARE]
-    lowest = m.x[tournament.leaf_at(m, pool, lowest_leaf(h, m, pool)) + SCORE]
+    share = trial_share(m) if start == START_TUNED else m.head.credit_share
+    lowest = leaf_at(m, pool, lowest_leaf(h, m, pool)).base
     return max(levels.percentile(m, pool, rows, share), lowest)
 
 
@@ -310,8 +289,8 @@ def lowest_leaf(h: Any, m: Memory, pool: int) -> int:
     if m.by_row == 0:
         return lowest_group(h, m.w, pool)
     leaf = tournament.winner(m, pool)
-    while m.x[tournament.leaf_at(m, pool, leaf) + SCORE] < m.x[score_at(m, leaf)]:
-        m.x[tournament.leaf_at(m, pool, leaf) + SCORE] = m.x[score_at(m, leaf)]
+    while leaf_at(m, pool, leaf).base < slot_at(m, leaf).score:
+        leaf_at(m, pool, leaf).base = slot_at(m, leaf).score
         tournament.update(m, pool, leaf, 0.0)
         leaf = tournament.winner(m, pool)
     return leaf
@@ -320,23 +299,23 @@ def lowest_leaf(h: Any, m: Memory, pool: int) -> int:
 @inline
 def watches(h: Any, m: Memory) -> bool:
     """Whether matched rows are marked one by one."""
-    return m.by_row != 0 and m.w[CREDIT_GAIN] != GAIN_NONE
+    return m.by_row != 0 and m.head.credit_gain != GAIN_NONE
 
 
 @inline
 def matched(h: Any, m: Memory, slot: int) -> None:
     """Note that the present arrival has matched a resident."""
-    at = heap.links_at(m, slot)
-    if m.w[at + MARK] != m.w[SEQ]:  # unique: it is raised when a row is taken
-        m.w[at + MARK] = m.w[SEQ]
-        m.w[at + MARK_NEXT] = m.w[MARKED]
-        m.w[MARKED] = slot
+    at = slot_at(m, slot)
+    if at.mark != m.head.seq:  # unique: it is raised when a row is taken
+        at.mark = m.head.seq
+        at.mark_next = m.head.marked
+        m.head.marked = slot
 
 
 @inline
 def joined(h: Any, m: Memory) -> None:
     """Whoever the present arrival matches is paid by every join."""
-    if m.w[MARKED] >= 0:
+    if m.head.marked >= 0:
         pay_marked(m.w)
 
 
@@ -345,11 +324,11 @@ def rewarded(h: Any, m: Memory, r: Any, at: int, key: int, found: int) -> None:
     """Give credit to the residents that the row at a place has matched; try initial credits, if they are tuned."""
     if found > 0:
         if m.by_row:
-            if m.w[MARKED] >= 0:
+            if m.head.marked >= 0:
                 pay_marked(m.w)
-        elif m.w[CREDIT_GAIN] == GAIN_ONE:
+        elif m.head.credit_gain == GAIN_ONE:
             other = 1 - r[at + R_STREAM]
-            if found == m.w[key_at(m, 0, key) + PER_STREAM * other + COUNT]:
+            if found == chain(key_at(m, 0, key), other).count:
                 pay_key(h, m, key, other)
             else:
                 pay_some(h, m.w, r[at + R_STREAM], r[at + R_TIME], key)
@@ -362,54 +341,54 @@ def pay_some(h: Any, words: Any, stream: int, time: int, key: int) -> None:
     """Give credit to those partners of a key that lie in the window of a row of a stream and time."""
     m = memory_of(words)
     other = 1 - stream
-    partner = m.w[key_at(m, 0, key) + PER_STREAM * other + TAIL]
+    partner = chain(key_at(m, 0, key), other).tail
     while partner >= 0:
-        if pair_fits(m, stream, time, other, m.w[slot_at(m, partner) + TIME]) > 0:
+        if pair_fits(m, stream, time, other, slot_at(m, partner).time) > 0:
             pay_one(h, m.w, partner)
-        partner = m.w[link_at(m, partner, 0) + LINK_OLDER]
+        partner = link_at(m, partner, 0).older
 
 
 @inner
 def pay_marked(words: Any) -> None:
     """Give the marked rows what the present arrival adds; ranks are those before anybody is paid."""
     m = memory_of(words)
-    gain, first = m.w[CREDIT_GAIN], m.w[MARKED]
+    gain, first = m.head.credit_gain, m.head.marked
     if gain == GAIN_TOP:
         for pool in range(m.pools):
-            m.w[levels.line_at(m, pool) + C_TOP] += 1
+            credit_at(m, pool).top += 1
     slot = first
     while slot >= 0 and gain == GAIN_RANK:
-        at = heap.links_at(m, slot)
-        m.w[at + OWED] = levels.twice_rank(m.w, pool_of(m, stream_of(m, slot)), m.x[score_at(m, slot)])
-        slot = m.w[at + MARK_NEXT]
+        at = slot_at(m, slot)
+        at.owed = levels.twice_rank(m.w, pool_of(m, stream_of(m, slot)), slot_at(m, slot).score)
+        slot = at.mark_next
     slot = first
     while slot >= 0:
-        at, pool = heap.links_at(m, slot), pool_of(m, stream_of(m, slot))
-        credit = m.x[score_at(m, slot)] + 1.0
+        at, pool = slot_at(m, slot), pool_of(m, stream_of(m, slot))
+        credit = slot_at(m, slot).score + 1.0
         if gain == GAIN_RANK:
-            credit = m.x[score_at(m, slot)] + m.w[at + OWED]
+            credit = slot_at(m, slot).score + at.owed
         elif gain == GAIN_TOP:
-            credit = float(m.w[levels.line_at(m, pool) + C_TOP])
+            credit = float(credit_at(m, pool).top)
         if files(m):
-            levels.move(m, pool, m.x[score_at(m, slot)], credit)
-        m.x[score_at(m, slot)] = credit
+            levels.move(m, pool, slot_at(m, slot).score, credit)
+        slot_at(m, slot).score = credit
         if m.several:
-            m.w[at + MARK] = 0  # it may match the same arrival in the next join, too
-        slot = m.w[at + MARK_NEXT]
-    m.w[MARKED] = NONE
+            at.mark = 0  # it may match the same arrival in the next join, too
+        slot = at.mark_next
+    m.head.marked = NONE
 
 
 @inline
 def pay_key(h: Any, m: Memory, key: int, stream: int) -> None:
     """Give all residents of a key and stream one more."""
     record = key_at(m, 0, key)
-    gained = m.x[freq_at(record, stream)] + 1.0
-    m.x[freq_at(record, stream)] = gained
+    gained = chain(record, stream).freq + 1.0
+    chain(record, stream).freq = gained
     if not waits(h, m):
         leaf = group_leaf(m, key, stream)
-        m.x[tournament.leaf_at(m, pool_of(m, stream), leaf) + SCORE] += 1.0  # the same row stands for the key
+        leaf_at(m, pool_of(m, stream), leaf).base += 1.0  # the same row stands for the key
         tournament.update(m, pool_of(m, stream), leaf, 0.0)
-    if files(m) and (gained - m.x[filed_at(m, record, stream)]) * LAG >= m.w[record + PER_STREAM * stream + COUNT]:
+    if files(m) and (gained - m.x[filed_at(m, record, stream)]) * LAG >= chain(record, stream).count:
         file_key(m.w, key, stream)
 
 
@@ -418,13 +397,13 @@ def file_key(words: Any, key: int, stream: int) -> None:
     """Let the levels know of all that the residents of a key and stream have gained."""
     m = memory_of(words)
     record = key_at(m, 0, key)
-    filed, gained = m.x[filed_at(m, record, stream)], m.x[freq_at(record, stream)]
+    filed, gained = m.x[filed_at(m, record, stream)], chain(record, stream).freq
     m.x[filed_at(m, record, stream)] = gained
-    pool, slot = pool_of(m, stream), m.w[record + PER_STREAM * stream + HEAD]
+    pool, slot = pool_of(m, stream), chain(record, stream).head
     while slot >= 0:
-        base = m.x[score_at(m, slot)]
+        base = slot_at(m, slot).score
         levels.move(m, pool, base + filed, base + gained)
-        slot = m.w[link_at(m, slot, 0) + LINK_NEWER]
+        slot = link_at(m, slot, 0).newer
 
 
 @inner
@@ -436,7 +415,7 @@ def pay_one(h: Any, words: Any, slot: int) -> None:
     if files(m):
         levels.take(m, pool_of(m, stream), level_credit(m, slot))
     rest = heap.remove(m.w, m.w[root] - 1, slot)
-    m.x[score_at(m, slot)] += 1.0
+    slot_at(m, slot).score += 1.0
     m.w[root] = heap.insert(m, rest, slot) + 1
     if files(m):
         levels.put(m, pool_of(m, stream), level_credit(m, slot))

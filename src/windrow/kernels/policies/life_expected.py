@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from windrow.kernels import reasons
-from windrow.kernels.chains import key_of, slot_at, stream_of
 from windrow.kernels.jit import inline, inner
-from windrow.kernels.layout import LIFE_AT, LIFE_BINS, SCORE_OFF, WEIGHT
+from windrow.kernels.layout import LIFE_BINS
 from windrow.kernels.memory import Memory, memory_of
+from windrow.kernels.places import key_of, slot_at, stream_of
 from windrow.kernels.policies.ranked import clock, cut, held
 
 BASE = "life"
@@ -23,10 +23,10 @@ def leaving(h: Any, m: Memory, slot: int, reason: int) -> None:
     """Learn from how long a row was held."""
     if reasons.is_learned(reason):
         stream = stream_of(m, slot)
-        score = m.x[slot_at(m, slot) + m.w[SCORE_OFF]]
+        score = slot_at(m, slot).score
         if not m.by_row:
             score = h.group_score(h, m, key_of(m, slot, 0), stream)
-        life_learn(m.w, stream, cut(score) / m.x[WEIGHT], held(m, slot))
+        life_learn(m.w, stream, cut(score) / m.head.weight, held(m, slot))
 
 
 @inline
@@ -39,7 +39,7 @@ def only_rises(h: Any) -> bool:
 def turn_of(h: Any, m: Memory, slot: int, score: float, ends: float) -> float:
     """When as much of its time is left as such rows are held."""
     whole = ends - clock(m) + held(m, slot)
-    return ends - life_expected(m.w, stream_of(m, slot), score / m.x[WEIGHT], whole)
+    return ends - life_expected(m.w, stream_of(m, slot), score / m.head.weight, whole)
 
 
 @inner
@@ -49,7 +49,7 @@ def life_line(words: Any, stream: int, score: float) -> int:
     at = 0
     if score > 0.0:
         at = min(max(int(np.floor(np.log2(score))) + LIFE_BINS // 2, 0), LIFE_BINS - 1)
-    return m.w[LIFE_AT] + (stream * LIFE_BINS + at) * 2
+    return m.head.life_at + (stream * LIFE_BINS + at) * 2
 
 
 @inner

@@ -24,11 +24,12 @@ names in capitals.
 from typing import Any
 
 from windrow.kernels.apart import apart, length
-from windrow.kernels.chains import oldest, slot_at, stream_at
+from windrow.kernels.chains import oldest
 from windrow.kernels.directory import find
 from windrow.kernels.jit import inline
-from windrow.kernels.layout import DONE, LAST_ROWS, MATCHED, NONE, OLDEST, POOL, REACH, TIME, WATERMARK
+from windrow.kernels.layout import DONE, NONE
 from windrow.kernels.memory import Memory
+from windrow.kernels.places import slot_at, stream_at
 
 RANKED = False  # whether residents have leaves in tournaments
 DRIFTING = False  # whether priorities move with the clock
@@ -75,7 +76,7 @@ def enough(h: Any, m: Memory) -> bool:
 @inline
 def found_all(h: Any, m: Memory, found: int) -> None:
     """The present arrival has so many matches."""
-    m.w[MATCHED] += found
+    m.head.matched += found
 
 
 @inline
@@ -146,10 +147,10 @@ def ending(h: Any, m: Memory, pool: int) -> int:
     """A resident of a pool that could only match more rows of the present instant, or NONE."""
     for stream in range(m.streams):
         mine = stream_at(m, stream)
-        slot = m.w[mine + OLDEST]
-        if slot >= 0 and m.w[mine + POOL] == pool and m.w[mine + LAST_ROWS] == 0:
-            time = m.w[slot_at(m, slot) + TIME]
-            if m.w[WATERMARK] >= time and apart(m.w[WATERMARK], time) >= length(m.w[mine + REACH]):
+        slot = mine.oldest
+        if slot >= 0 and mine.pool == pool and mine.last_rows == 0:
+            time = slot_at(m, slot).time
+            if m.head.watermark >= time and apart(m.head.watermark, time) >= length(mine.reach):
                 return slot
     return NONE
 

@@ -20,49 +20,32 @@ import numpy as np
 
 from windrow.kernels import tournament
 from windrow.kernels.apart import apart, length
-from windrow.kernels.chains import key_of, link_at, oldest, slot_at, stream_at, stream_of
-from windrow.kernels.directory import key_at
+from windrow.kernels.chains import oldest
 from windrow.kernels.jit import inline, inner
 from windrow.kernels.keys import unused
 from windrow.kernels.layout import (
-    ARRIVALS,
-    ARRIVED,
     CACHED,
-    CAP_BYTES,
-    CAP_ROWS,
-    CLOCK,
-    COUNT,
-    ENDS,
-    HEAD,
-    KEY_BYTES,
-    KEY_TOP,
-    LAST_ROWS,
-    LINK_OLDER,
-    NEWER,
     NONE,
-    OFFSET,
-    OLDEST,
-    PENDING,
-    PER_STREAM,
-    POOL,
-    POOL_SIZE,
     R_COST,
     R_STREAM,
     R_TIME,
-    RANK,
-    RANKING,
-    REACH,
-    SCORE_OFF,
-    TIE,
-    TIME,
-    TOP,
-    TURN,
-    USED_BYTES,
-    USED_ROWS,
-    WIDTH,
+    Key,
+    Node,
 )
-from windrow.kernels.layout import BASE as SCORE
 from windrow.kernels.memory import Memory, fetch, memory_of
+from windrow.kernels.places import (
+    chain,
+    directory_at,
+    key_at,
+    key_of,
+    leaf_at,
+    link_at,
+    node_at,
+    pool_at,
+    slot_at,
+    stream_at,
+    stream_of,
+)
 
 BASE = "policy"
 RANKED = True
@@ -73,35 +56,35 @@ PATH = 5  # levels of a tournament that are fetched ahead
 @inline
 def clock(m: Memory) -> float:
     """Now, in the unit in which lifetimes are compared: event time, or arrivals where windows count rows."""
-    if m.w[stream_at(m, 0) + LAST_ROWS] > 0:
-        return float(m.w[ARRIVALS])
-    return float(m.w[CLOCK])
+    if stream_at(m, 0).last_rows > 0:
+        return float(m.head.arrivals)
+    return float(m.head.clock)
 
 
 @inline
 def expiry(m: Memory, slot: int) -> float:
     """When a resident will expire, on the same clock."""
     at, stream = slot_at(m, slot), stream_of(m, slot)
-    rank = m.w[at + m.rank_off] if m.w[stream_at(m, stream) + LAST_ROWS] > 0 else 0
-    return expiry_of(m, stream, m.w[at + TIME], rank)
+    rank = at.rank if stream_at(m, stream).last_rows > 0 else 0
+    return expiry_of(m, stream, at.time, rank)
 
 
 @inline
 def expiry_of(m: Memory, stream: int, time: int, rank: int) -> float:
     """When a row of a stream will expire that has a time and, where windows count rows, a rank."""
     mine = stream_at(m, stream)
-    rows, seen = m.w[mine + LAST_ROWS], m.w[mine + RANK]
+    rows, seen = mine.last_rows, mine.rank
     if rows > 0:
-        return m.w[ARRIVALS] + (rows - (seen - 1 - rank)) * max(1.0, m.w[ARRIVALS] / max(seen, 1))
-    return float(time) + float(length(m.w[mine + REACH])) + 1.0
+        return m.head.arrivals + (rows - (seen - 1 - rank)) * max(1.0, m.head.arrivals / max(seen, 1))
+    return float(time) + float(length(mine.reach)) + 1.0
 
 
 @inline
 def held(m: Memory, slot: int) -> float:
     """How long a resident has been held, on the same clock."""
-    if m.w[stream_at(m, 0) + LAST_ROWS] > 0:
-        return float(m.w[ARRIVALS] - m.w[slot_at(m, slot) + ARRIVED])
-    return float(apart(m.w[CLOCK], m.w[slot_at(m, slot) + TIME]))
+    if stream_at(m, 0).last_rows > 0:
+        return float(m.head.arrivals - slot_at(m, slot).seq)
+    return float(apart(m.head.clock, slot_at(m, slot).time))
 
 
 @inline
@@ -111,31 +94,31 @@ def cut(score: float) -> float:
 
 
 @inline
-def set_leaf(h: Any, m: Memory, leaf: int, slot: int, score: float) -> None:
+def set_leaf(h: Any, m: Memory, leaf: Node, slot: int, score: float) -> None:
     """Write the priority of the leaf at a place, for the resident that stands for it; it is finite and not negative."""
     score = cut(score)
-    m.w[leaf + TIE] = m.w[slot_at(m, slot) + ARRIVED]
-    m.x[leaf + SCORE] = score
+    leaf.tie = slot_at(m, slot).seq
+    leaf.base = score
     if not m.drifting:
         return
     ends = expiry(m, slot)
-    m.x[leaf + ENDS] = ends
-    m.x[leaf + TURN] = h.turn_of(h, m, slot, score, ends)
+    leaf.ends = ends
+    leaf.turn = h.turn_of(h, m, slot, score, ends)
 
 
 @inline
 def group_leaf(m: Memory, key: int, stream: int) -> int:
     """The leaf of a key and stream."""
     mine = stream_at(m, stream)
-    return key * m.w[m.pools_at + m.w[mine + POOL] * POOL_SIZE + WIDTH] + m.w[mine + OFFSET]
+    return key * pool_at(m, mine.pool).width + mine.offset
 
 
 @inline
 def group_of(m: Memory, pool: int, leaf: int) -> tuple[int, int]:
     """The key and stream of a leaf."""
-    width = m.w[m.pools_at + pool * POOL_SIZE + WIDTH]
+    width = pool_at(m, pool).width
     stream = 0
-    while m.w[stream_at(m, stream) + POOL] != pool or m.w[stream_at(m, stream) + OFFSET] != leaf % width:
+    while stream_at(m, stream).pool != pool or stream_at(m, stream).offset != leaf % width:
         stream += 1
     return leaf // width, stream
 
@@ -144,17 +127,17 @@ def group_of(m: Memory, pool: int, leaf: int) -> tuple[int, int]:
 def touch_group(h: Any, words: Any, key: int, stream: int) -> None:
     """Bring the leaf of a key and stream up to date after its chain or its frequencies changed."""
     m = memory_of(words)
-    pool = m.w[stream_at(m, stream) + POOL]
+    pool = stream_at(m, stream).pool
     leaf = group_leaf(m, key, stream)
-    at = tournament.leaf_at(m, pool, leaf)
+    at = leaf_at(m, pool, leaf)
     head = h.leader(h, m, key_at(m, 0, key), stream)
     if head < 0:
-        if m.x[at + SCORE] == np.inf:
+        if at.base == np.inf:
             return
         tournament.clear(m, at)
     else:
         score = h.group_score(h, m, key, stream)
-        if not m.drifting and m.x[at + SCORE] == score and m.w[at + TIE] == m.w[slot_at(m, head) + ARRIVED]:
+        if not m.drifting and at.base == score and at.tie == slot_at(m, head).seq:
             return
         set_leaf(h, m, at, head, score)
     tournament.update(m, pool, leaf, clock(m))
@@ -170,7 +153,7 @@ def waits(h: Any, m: Memory) -> bool:
     """
     if m.by_row or m.table_size <= CACHED or not h.only_rises(h):
         return False
-    return m.drifting == 0 or m.w[stream_at(m, 0) + LAST_ROWS] == 0
+    return m.drifting == 0 or stream_at(m, 0).last_rows == 0
 
 
 @inner
@@ -182,8 +165,8 @@ def lose_head(h: Any, words: Any, key: int, stream: int) -> None:
     m = memory_of(words)
     head = h.leader(h, m, key_at(m, 0, key), stream)
     if waits(h, m) and head >= 0:
-        leaf = tournament.leaf_at(m, m.w[stream_at(m, stream) + POOL], group_leaf(m, key, stream))
-        if m.w[slot_at(m, head) + ARRIVED] > m.w[leaf + TIE]:
+        leaf = leaf_at(m, stream_at(m, stream).pool, group_leaf(m, key, stream))
+        if slot_at(m, head).seq > leaf.tie:
             return
     touch_group(h, m.w, key, stream)
 
@@ -194,12 +177,12 @@ def lowest_group(h: Any, words: Any, pool: int) -> int:
     m = memory_of(words)
     leaf = tournament.winner(m, pool)
     while waits(h, m):
-        at = tournament.leaf_at(m, pool, leaf)
-        if m.x[at + SCORE] == np.inf:
+        at = leaf_at(m, pool, leaf)
+        if at.base == np.inf:
             break
         key, stream = group_of(m, pool, leaf)
         head, score = h.leader(h, m, key_at(m, 0, key), stream), cut(h.group_score(h, m, key, stream))
-        if m.x[at + SCORE] == score and m.w[at + TIE] == m.w[slot_at(m, head) + ARRIVED]:
+        if at.base == score and at.tie == slot_at(m, head).seq:
             break
         set_leaf(h, m, at, head, score)
         tournament.update(m, pool, leaf, clock(m))
@@ -211,13 +194,13 @@ def lowest_group(h: Any, words: Any, pool: int) -> int:
 def touch_row(h: Any, words: Any, slot: int, gone: bool) -> None:
     """Bring a resident's own leaf up to date."""
     m = memory_of(words)
-    pool = m.w[stream_at(m, stream_of(m, slot)) + POOL]
-    at = tournament.leaf_at(m, pool, slot)
+    pool = stream_at(m, stream_of(m, slot)).pool
+    at = leaf_at(m, pool, slot)
     if gone:
         tournament.clear(m, at)
     else:
         score = h.row_score(h, m, slot)
-        m.x[slot_at(m, slot) + m.w[SCORE_OFF]] = score
+        slot_at(m, slot).score = score
         set_leaf(h, m, at, slot, score)
     tournament.update(m, pool, slot, clock(m))
 
@@ -228,7 +211,7 @@ def touch_all(h: Any, words: Any) -> None:
     m = memory_of(words)
     for pool in range(m.pools):
         for leaf in range(leaves_used(m, pool)):
-            tournament.clear(m, tournament.leaf_at(m, pool, leaf))
+            tournament.clear(m, leaf_at(m, pool, leaf))
     for stream in range(m.streams):
         fill_leaves(h, m.w, stream)
     for pool in range(m.pools):
@@ -239,26 +222,26 @@ def touch_all(h: Any, words: Any) -> None:
 def leaves_used(m: Memory, pool: int) -> int:
     """How many leaves of a pool have ever been used, the first ones."""
     if m.by_row:
-        return m.w[TOP]
-    return m.w[m.dirs_at + KEY_TOP] * m.w[m.pools_at + pool * POOL_SIZE + WIDTH]
+        return m.head.top
+    return directory_at(m, 0).top * pool_at(m, pool).width
 
 
 @inner
 def fill_leaves(h: Any, words: Any, stream: int) -> None:
     """Write the leaves of one stream's residents, without repairing the tournament."""
     m = memory_of(words)
-    pool = m.w[stream_at(m, stream) + POOL]
-    slot = m.w[stream_at(m, stream) + OLDEST] if m.by_row else NONE
+    pool = stream_at(m, stream).pool
+    slot = stream_at(m, stream).oldest if m.by_row else NONE
     while slot >= 0:
         score = h.row_score(h, m, slot)
-        m.x[slot_at(m, slot) + m.w[SCORE_OFF]] = score
-        set_leaf(h, m, tournament.leaf_at(m, pool, slot), slot, score)
-        slot = m.w[slot_at(m, slot) + NEWER]
-    for key in range(0 if m.by_row else m.w[m.dirs_at + KEY_TOP]):
+        slot_at(m, slot).score = score
+        set_leaf(h, m, leaf_at(m, pool, slot), slot, score)
+        slot = slot_at(m, slot).newer
+    for key in range(0 if m.by_row else directory_at(m, 0).top):
         record = key_at(m, 0, key)
-        if m.w[record + COUNT] == NONE or m.w[record + PER_STREAM * stream + COUNT] == 0:  # free, or without residents
+        if chain(record, 0).count == NONE or chain(record, stream).count == 0:  # free, or without residents
             continue
-        at = tournament.leaf_at(m, pool, group_leaf(m, key, stream))
+        at = leaf_at(m, pool, group_leaf(m, key, stream))
         set_leaf(h, m, at, h.leader(h, m, record, stream), h.group_score(h, m, key, stream))
 
 
@@ -267,11 +250,11 @@ def lowest(h: Any, words: Any, pool: int) -> int:
     """The resident with the lowest priority."""
     m = memory_of(words)
     leaf = h.lowest_leaf(h, m, pool)
-    if m.x[tournament.leaf_at(m, pool, leaf) + SCORE] == np.inf:
+    if leaf_at(m, pool, leaf).base == np.inf:
         return oldest(m, pool)  # no leaf holds anybody: cannot be, but a loop without end would be worse
     if m.by_row:
         for _ in range(4):  # what has gained since it was scored gets a second look
-            if h.row_score(h, m, leaf) == m.x[slot_at(m, leaf) + m.w[SCORE_OFF]]:
+            if h.row_score(h, m, leaf) == slot_at(m, leaf).score:
                 break
             touch_row(h, m.w, leaf, False)
             leaf = tournament.winner(m, pool)
@@ -286,29 +269,29 @@ def lowest(h: Any, words: Any, pool: int) -> int:
 @inline
 def entered(h: Any, m: Memory, slot: int) -> None:
     """Give a new resident its leaf, or let it be the first of its key."""
-    if m.w[RANKING] == 0:
+    if m.head.ranking == 0:
         return
     if m.by_row:
         touch_row(h, m.w, slot, False)
-    elif m.w[link_at(m, slot, 0) + LINK_OLDER] < 0:
+    elif link_at(m, slot, 0).older < 0:
         touch_group(h, m.w, key_of(m, slot, 0), stream_of(m, slot))
 
 
 @inline
 def left(h: Any, m: Memory, slot: int) -> None:
     """Clear the leaf of a resident that has left, or let another stand for its key."""
-    if m.w[RANKING] == 0:
+    if m.head.ranking == 0:
         return
     if m.by_row:
         touch_row(h, m.w, slot, True)
-    elif m.w[link_at(m, slot, 0) + LINK_OLDER] < 0:
+    elif link_at(m, slot, 0).older < 0:
         lose_head(h, m.w, key_of(m, slot, 0), stream_of(m, slot))
 
 
 @inline
 def freshen(h: Any, m: Memory, pool: int) -> None:
     """Decide the tournament at the present clock; begin to rank, if nothing had to be shed so far."""
-    if m.w[RANKING] == 0:
+    if m.head.ranking == 0:
         begin_ranking(h, m.w)
     tournament.advance(m.w, pool, clock(m))
 
@@ -317,7 +300,7 @@ def freshen(h: Any, m: Memory, pool: int) -> None:
 def begin_ranking(h: Any, words: Any) -> None:
     """Keep tournaments from now on: all nodes are decided, also above leaves that nobody has used."""
     m = memory_of(words)
-    m.w[RANKING] = 1
+    m.head.ranking = 1
     touch_all(h, m.w)
     h.rebuild(h, m)
 
@@ -331,20 +314,20 @@ def victim(h: Any, m: Memory, pool: int) -> int:
 @inline
 def hopeless(h: Any, m: Memory, r: Any, at: int, key: int) -> bool:
     """Whether the row at a place would be the first to be shed."""
-    if m.by_row or key < 0 or m.w[RANKING] == 0 or m.w[PENDING] > 0:  # who is left out will make room
+    if m.by_row or key < 0 or m.head.ranking == 0 or m.head.pending > 0:  # who is left out will make room
         return False
     stream = r[at + R_STREAM]
-    if m.w[key_at(m, 0, key) + PER_STREAM * stream + COUNT] > 0:
+    if chain(key_at(m, 0, key), stream).count > 0:
         return False  # an older row stands for the key: it would go first
-    pool = m.w[stream_at(m, stream) + POOL]
-    line, cost = m.pools_at + pool * POOL_SIZE, r[at + R_COST]
+    pool = stream_at(m, stream).pool
+    line, cost = pool_at(m, pool), r[at + R_COST]
     if unused(m, 0, key, stream):
-        cost += m.w[KEY_BYTES]
-    if m.w[line + USED_ROWS] < m.w[line + CAP_ROWS] and m.w[line + USED_BYTES] + cost <= m.w[line + CAP_BYTES]:
+        cost += m.head.key_bytes
+    if line.used_rows < line.cap_rows and line.used_bytes + cost <= line.cap_bytes:
         return False
     if h.ending(h, m, pool) >= 0:
         return False
-    ends = expiry_of(m, stream, r[at + R_TIME], m.w[stream_at(m, stream) + RANK] - 1)
+    ends = expiry_of(m, stream, r[at + R_TIME], stream_at(m, stream).rank - 1)
     return below_all(h, m.w, key, stream, pool, ends)
 
 
@@ -356,41 +339,41 @@ def below_all(h: Any, words: Any, key: int, stream: int, pool: int, ends: float)
     if m.drifting:
         tournament.advance(m.w, pool, now)
         score = cut(score) * max(ends - now, 0.0)  # as a leaf computes it, to the last bit: ties decide
-    if score < tournament.priority(m, tournament.leaf_at(m, pool, tournament.winner(m, pool)), now):
+    if score < tournament.priority(m, leaf_at(m, pool, tournament.winner(m, pool)), now):
         return True  # a leaf never says too much
-    return score < tournament.priority(m, tournament.leaf_at(m, pool, lowest_group(h, m.w, pool)), now)
+    return score < tournament.priority(m, leaf_at(m, pool, lowest_group(h, m.w, pool)), now)
 
 
 @inline
 def warm_path(h: Any, m: Memory, key: int, stream: int) -> None:
     """Fetch the lower part of the path above the leaf of a key and stream; the upper part is in the cache anyway."""
-    if m.by_row or m.w[RANKING] == 0 or waits(h, m):
+    if m.by_row or m.head.ranking == 0 or waits(h, m):
         return
-    pool = m.w[stream_at(m, stream) + POOL]
+    pool = stream_at(m, stream).pool
     node = m.leaves + group_leaf(m, key, stream)
     for _ in range(PATH):
-        fetch(m, tournament.node_at(m, pool, node))
+        fetch(m, node_at(m, pool, node).at)
         node >>= 1
 
 
 @inline
 def rank_all(h: Any, m: Memory) -> None:
     """Compute every leaf anew."""
-    if m.w[RANKING] != 0:
+    if m.head.ranking != 0:
         touch_all(h, m.w)
 
 
 @inline
 def rebuild(h: Any, m: Memory) -> None:
     """Decide the tournaments from their leaves."""
-    for pool in range(m.pools if m.w[RANKING] != 0 else 0):
+    for pool in range(m.pools if m.head.ranking != 0 else 0):
         tournament.rebuild(m.w, pool, clock(m), m.leaves)
 
 
 @inline
 def restored(h: Any, m: Memory, ends: Any, turn: Any) -> int:
     """Write all leaves from scores and counts, with what was kept of them, and decide the tournaments."""
-    if m.w[RANKING] == 0:
+    if m.head.ranking == 0:
         return 0
     count = restore_row_leaves(h, m, ends, turn) if m.by_row else restore_key_leaves(h, m, ends, turn)
     h.rebuild(h, m)
@@ -398,37 +381,37 @@ def restored(h: Any, m: Memory, ends: Any, turn: Any) -> int:
 
 
 @inline
-def restore_leaf(h: Any, m: Memory, at: int, slot: int, score: float, ends: Any, turn: Any, k: int) -> None:
+def restore_leaf(h: Any, m: Memory, at: Node, slot: int, score: float, ends: Any, turn: Any, k: int) -> None:
     """Write a leaf; where its line was kept, as it was."""
     set_leaf(h, m, at, slot, score)
     if ends.shape[0] > 0:
-        m.x[at + ENDS] = ends[k]
+        at.ends = ends[k]
     if turn.shape[0] > 0:
-        m.x[at + TURN] = turn[k]
+        at.turn = turn[k]
 
 
 @inline
 def restore_row_leaves(h: Any, m: Memory, ends: Any, turn: Any) -> int:
     """Write the leaf of every resident from its score; ends and turn hold a word for each slot, or nothing."""
-    for slot in range(m.w[TOP]):
-        pool = m.w[stream_at(m, stream_of(m, slot)) + POOL]
-        score = m.x[slot_at(m, slot) + m.w[SCORE_OFF]]
-        restore_leaf(h, m, tournament.leaf_at(m, pool, slot), slot, score, ends, turn, slot)
-    return m.w[TOP]
+    for slot in range(m.head.top):
+        pool = stream_at(m, stream_of(m, slot)).pool
+        score = slot_at(m, slot).score
+        restore_leaf(h, m, leaf_at(m, pool, slot), slot, score, ends, turn, slot)
+    return m.head.top
 
 
 @inline
 def restore_key_leaves(h: Any, m: Memory, ends: Any, turn: Any) -> int:
     """Write the leaves of keys, one key's streams after another; how many, or NONE when kept lines are missing."""
     n, kept = 0, max(ends.shape[0], turn.shape[0])
-    for key in range(m.w[m.dirs_at + KEY_TOP]):
+    for key in range(directory_at(m, 0).top):
         for stream in range(m.streams):
             head = h.leader(h, m, key_at(m, 0, key), stream)
             if head < 0:
                 continue
             if kept > 0 and n >= kept:
                 return NONE
-            at = tournament.leaf_at(m, m.w[stream_at(m, stream) + POOL], group_leaf(m, key, stream))
+            at = leaf_at(m, stream_at(m, stream).pool, group_leaf(m, key, stream))
             restore_leaf(h, m, at, head, h.group_score(h, m, key, stream), ends, turn, n)
             n += 1
     return n
@@ -438,9 +421,9 @@ def restore_key_leaves(h: Any, m: Memory, ends: Any, turn: Any) -> int:
 
 
 @inline
-def leader(h: Any, m: Memory, record: int, stream: int) -> int:
+def leader(h: Any, m: Memory, record: Key, stream: int) -> int:
     """The resident that stands for a key on a stream, or NONE: the oldest."""
-    return m.w[record + PER_STREAM * stream + HEAD]
+    return chain(record, stream).head
 
 
 @inline
@@ -458,7 +441,7 @@ def group_score(h: Any, m: Memory, key: int, stream: int) -> float:
 @inline
 def row_score(h: Any, m: Memory, slot: int) -> float:
     """What a resident is worth that has a leaf of its own."""
-    return m.x[slot_at(m, slot) + m.w[SCORE_OFF]]
+    return slot_at(m, slot).score
 
 
 @inline

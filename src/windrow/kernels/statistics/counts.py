@@ -13,32 +13,18 @@ from typing import Any
 
 import numpy as np
 
-from windrow.kernels.directory import key_at
 from windrow.kernels.jit import inline, inner
 from windrow.kernels.layout import (
     BINS,
-    DIR_SIZE,
-    FREQ,
-    GROWTH,
-    H_TOTAL,
     H_TREE,
-    HIST_SIZE,
-    HISTS_AT,
-    KEY_TOP,
-    MEANS_AT,
-    MIX,
-    MIX_UNTIL,
-    PER_STREAM,
     R_GAIN,
-    SKETCH_AT,
-    SKETCH_DEPTH,
-    SKETCH_WIDTH,
     STAT_NONE,
     STAT_ORACLE,
     STAT_SKETCH,
-    WEIGHT,
+    Key,
 )
 from windrow.kernels.memory import Memory, memory_of
+from windrow.kernels.places import chain, directory_at, histogram_at, kept_at, key_at
 from windrow.kernels.statistics.oracle import oracle_line
 from windrow.kernels.statistics.sketch import sketch_add, sketch_read
 
@@ -48,15 +34,9 @@ MOST_GAIN = 1e150  # times the largest weight, times more arrivals than can be c
 
 
 @inline
-def freq_at(record: int, stream: int) -> int:
-    """Where a key's frequency on a stream stands."""
-    return record + PER_STREAM * stream + FREQ
-
-
-@inline
-def worth_at(m: Memory, record: int, stream: int) -> int:
+def worth_at(m: Memory, record: Key, stream: int) -> int:
     """Where a key's frequency weighted by output value stands."""
-    return record + 1 + PER_STREAM * m.streams + stream
+    return kept_at(m, record, 0, stream)
 
 
 @inline
@@ -72,7 +52,7 @@ def gain_of(m: Memory, rx: Any, at: int) -> float:
 
 
 @inline
-def arrivals_of(h: Any, m: Memory, record: int, stream: int) -> float:
+def arrivals_of(h: Any, m: Memory, record: Key, stream: int) -> float:
     """How often a key arrives on a stream, as the policy counts it."""
     return h.counted(h, m, record, stream, h.way(h, m))
 
@@ -85,12 +65,12 @@ def start_key(words: Any, d: int, key: int, code: int) -> None:
     if m.statistic == STAT_ORACLE:
         line = oracle_line(m.w, d, code)
         for stream in range(streams if line >= 0 else 0):
-            m.x[freq_at(record, stream)] = m.x[line + 1 + stream]
+            chain(record, stream).freq = m.x[line + 1 + stream]
             if m.valued:
                 m.x[worth_at(m, record, stream)] = m.x[line + 1 + streams + stream]
     elif m.statistic == STAT_SKETCH:
         for stream in range(streams):
-            m.x[freq_at(record, stream)] = sketch_read(m.w, d, stream, 0, code)
+            chain(record, stream).freq = sketch_read(m.w, d, stream, 0, code)
             if m.valued:
                 m.x[worth_at(m, record, stream)] = sketch_read(m.w, d, stream, 1, code)
 
@@ -102,17 +82,17 @@ def learn_key(h: Any, m: Memory, d: int, key: int, stream: int, code: int, gain:
     if m.statistic == STAT_SKETCH:
         learn_in_sketch(m.w, d, record, stream, code, gain)
     else:
-        h.count_in(h, m, record, stream, m.x[WEIGHT], gain)
+        h.count_in(h, m, record, stream, m.head.weight, gain)
     if m.streams > 2:
         learn_usual(h, m, d, record, stream)
 
 
 @inner
-def learn_in_sketch(words: Any, d: int, record: int, stream: int, code: int, gain: float) -> None:
+def learn_in_sketch(words: Any, d: int, record: Key, stream: int, code: int, gain: float) -> None:
     """Count an arrival in the sketch; the key's record has what it says."""
     m = memory_of(words)
-    weight = m.x[WEIGHT]
-    m.x[freq_at(record, stream)] = sketch_add(m.w, d, stream, 0, code, weight)
+    weight = m.head.weight
+    chain(record, stream).freq = sketch_add(m.w, d, stream, 0, code, weight)
     if m.valued:
         m.x[worth_at(m, record, stream)] = sketch_add(m.w, d, stream, 1, code, weight * gain)
 
@@ -121,7 +101,7 @@ def learn_in_sketch(words: Any, d: int, record: int, stream: int, code: int, gai
 def usual_at(h: Any, m: Memory, d: int, stream: int, way: int) -> int:
     """Where the count of the usual arrival of a stream stands, by a way to count; before the first of them stands how
     many arrivals have told."""
-    return m.w[MEANS_AT] + (d * m.streams + stream) * (1 + h.ways(h)) + 1 + way
+    return m.head.means_at + (d * m.streams + stream) * (1 + h.ways(h)) + 1 + way
 
 
 @inline
@@ -131,7 +111,7 @@ def usual(h: Any, m: Memory, d: int, stream: int) -> float:
 
 
 @inline
-def learn_usual(h: Any, m: Memory, d: int, record: int, stream: int) -> None:
+def learn_usual(h: Any, m: Memory, d: int, record: Key, stream: int) -> None:
     """Let an arrival tell what is usual, for every way to count: they do not compare."""
     first = usual_at(h, m, d, stream, 0)
     m.x[first - 1] = min(m.x[first - 1] + 1.0, 1024.0)
@@ -147,15 +127,15 @@ def fade(h: Any, words: Any) -> bool:
     is too much work for one arrival.
     """
     m = memory_of(words)
-    m.x[WEIGHT] *= m.x[GROWTH]
-    stepped = m.x[WEIGHT] >= m.x[MIX_UNTIL]
+    m.head.weight *= m.head.growth
+    stepped = m.head.weight >= m.head.mix_until
     if stepped:
-        m.x[MIX] *= MIX_STEP
-        m.x[MIX_UNTIL] *= MIX_STEP
+        m.head.mix *= MIX_STEP
+        m.head.mix_until *= MIX_STEP
     least = 1e-100
     if m.streams > 2:  # counts of all partners are multiplied
         least = float(np.exp(np.log(least) / (m.streams - 1)))
-    if m.x[WEIGHT] * least < 1.0:
+    if m.head.weight * least < 1.0:
         return stepped
     scale_down(h, m, least)
     return True
@@ -164,10 +144,11 @@ def fade(h: Any, words: Any) -> bool:
 @inline
 def scale_down(h: Any, m: Memory, least: float) -> None:
     """Make all weights and what they were added to smaller by a factor."""
-    for word in (WEIGHT, MIX, MIX_UNTIL):
-        m.x[word] *= least
+    m.head.weight *= least
+    m.head.mix *= least
+    m.head.mix_until *= least
     for d in range(m.dirs):
-        for key in range(m.w[m.dirs_at + d * DIR_SIZE + KEY_TOP]):
+        for key in range(directory_at(m, d).top):
             record = key_at(m, d, key)
             for stream in range(m.streams):
                 m.x[h.fading_at(h, m, record, stream)] *= least
@@ -178,10 +159,10 @@ def scale_down(h: Any, m: Memory, least: float) -> None:
             if h.way_fades(h, way):
                 m.x[usual_at(h, m, 0, line, way)] *= least
     worths = 2 if m.valued else 1
-    for k in range(m.dirs * m.streams * worths * m.w[SKETCH_DEPTH] * m.w[SKETCH_WIDTH]):
-        m.x[m.w[SKETCH_AT] + k] *= least
+    for k in range(m.dirs * m.streams * worths * m.head.sketch_depth * m.head.sketch_width):
+        m.x[m.head.sketch_at + k] *= least
     for hist in range(m.hists):
-        line = m.w[HISTS_AT] + hist * HIST_SIZE
-        m.x[line + H_TOTAL] *= least
+        line = histogram_at(m, hist)
+        line.total *= least
         for k in range(BINS + 1):
-            m.x[line + H_TREE + k] *= least
+            m.x[line.at + H_TREE + k] *= least

@@ -8,33 +8,33 @@ from typing import Any
 import numpy as np
 
 from windrow.kernels.jit import inner
-from windrow.kernels.layout import BINS, H_LOW, H_STEP, H_TOTAL, H_TREE
+from windrow.kernels.layout import BINS, H_TREE, Histogram
 from windrow.kernels.memory import memory_of
 
 
 @inner
-def hist_put(words: Any, line: int, at: int, weight: float) -> None:
+def hist_put(words: Any, line: Histogram, at: int, weight: float) -> None:
     """Add to a bin (Fenwick tree)."""
     m = memory_of(words)
     at += 1
     while at <= BINS:
-        m.x[line + H_TREE + at] += weight
+        m.x[line.at + H_TREE + at] += weight
         at += at & -at
 
 
 @inner
-def hist_sum(words: Any, line: int, upto: int) -> float:
+def hist_sum(words: Any, line: Histogram, upto: int) -> float:
     """Mass of the first `upto` bins."""
     m = memory_of(words)
     total = 0.0
     while upto > 0:
-        total += m.x[line + H_TREE + upto]
+        total += m.x[line.at + H_TREE + upto]
         upto -= upto & -upto
     return total
 
 
 @inner
-def hist_widen(words: Any, line: int, downward: bool) -> None:
+def hist_widen(words: Any, line: Histogram, downward: bool) -> None:
     """Double the range of a histogram, upwards or downwards, by joining bins two by two."""
     m = memory_of(words)
     plain = np.empty(BINS)
@@ -42,39 +42,39 @@ def hist_widen(words: Any, line: int, downward: bool) -> None:
         plain[k] = hist_sum(m.w, line, k + 1) - hist_sum(m.w, line, k)
     start = 0
     if downward:
-        m.x[line + H_LOW] -= BINS * m.x[line + H_STEP]
+        line.low -= BINS * line.step
         start = BINS // 2
-    m.x[line + H_STEP] *= 2.0
+    line.step *= 2.0
     for k in range(BINS + 1):
-        m.x[line + H_TREE + k] = 0.0
+        m.x[line.at + H_TREE + k] = 0.0
     for k in range(BINS):
         if plain[k] > 0.0:
             hist_put(m.w, line, start + k // 2, plain[k])
 
 
 @inner
-def hist_learn(words: Any, line: int, value: float, weight: float) -> None:
+def hist_learn(words: Any, line: Histogram, value: float, weight: float) -> None:
     """Count one value."""
     m = memory_of(words)
     if not abs(value) < 1e300:
         return
-    if m.x[line + H_STEP] == 0.0:
-        m.x[line + H_STEP] = max(abs(value) * 1e-6, 1e-6)
-        m.x[line + H_LOW] = value - m.x[line + H_STEP] * (BINS // 2)
-    while value < m.x[line + H_LOW]:
+    if line.step == 0.0:
+        line.step = max(abs(value) * 1e-6, 1e-6)
+        line.low = value - line.step * (BINS // 2)
+    while value < line.low:
         hist_widen(m.w, line, True)
-    while value >= m.x[line + H_LOW] + BINS * m.x[line + H_STEP]:
+    while value >= line.low + BINS * line.step:
         hist_widen(m.w, line, False)
-    at = int((value - m.x[line + H_LOW]) / m.x[line + H_STEP])
+    at = int((value - line.low) / line.step)
     hist_put(m.w, line, min(max(at, 0), BINS - 1), weight)
-    m.x[line + H_TOTAL] += weight
+    line.total += weight
 
 
 @inner
-def hist_below(words: Any, line: int, value: float) -> float:
+def hist_below(words: Any, line: Histogram, value: float) -> float:
     """Mass below a value; the bin it falls into is taken as even."""
     m = memory_of(words)
-    at = (value - m.x[line + H_LOW]) / m.x[line + H_STEP]
+    at = (value - line.low) / line.step
     at = min(max(at, 0.0), float(BINS))
     whole = int(at)
     below = hist_sum(m.w, line, whole)
@@ -84,9 +84,9 @@ def hist_below(words: Any, line: int, value: float) -> float:
 
 
 @inner
-def hist_share(words: Any, line: int, low: float, high: float) -> float:
+def hist_share(words: Any, line: Histogram, low: float, high: float) -> float:
     """Share of the mass in [low, high]; 1 while nothing is known."""
     m = memory_of(words)
-    if not m.x[line + H_TOTAL] > 0.0:
+    if not line.total > 0.0:
         return 1.0
-    return max((hist_below(m.w, line, high) - hist_below(m.w, line, low)) / m.x[line + H_TOTAL], 0.0)
+    return max((hist_below(m.w, line, high) - hist_below(m.w, line, low)) / line.total, 0.0)

@@ -3,7 +3,6 @@
 from typing import Any
 
 from windrow.kernels.jit import inner
-from windrow.kernels.layout import ORACLE_AT, ORACLE_START_AT
 from windrow.kernels.memory import memory_of
 
 
@@ -12,15 +11,15 @@ def oracle_line(words: Any, d: int, code: int) -> int:
     """Where the oracle's line for a code begins (code, counts, worths), or -1."""
     m = memory_of(words)
     line_words = 1 + 2 * m.streams
-    low, end = m.w[m.w[ORACLE_START_AT] + d], m.w[m.w[ORACLE_START_AT] + d + 1]
+    low, end = m.w[m.head.oracle_start_at + d], m.w[m.head.oracle_start_at + d + 1]
     high = end
     while low < high:
         mid = (low + high) >> 1
-        if m.w[m.w[ORACLE_AT] + mid * line_words] < code:
+        if m.w[m.head.oracle_at + mid * line_words] < code:
             low = mid + 1
         else:
             high = mid
-    at = m.w[ORACLE_AT] + low * line_words
+    at = m.head.oracle_at + low * line_words
     if low < end and m.w[at] == code:
         return at
     return -1

@@ -6,7 +6,6 @@ import numpy as np
 
 from windrow.kernels.hashing import mix64
 from windrow.kernels.jit import inner
-from windrow.kernels.layout import SKETCH_AT, SKETCH_DEPTH, SKETCH_WIDTH
 from windrow.kernels.memory import memory_of
 
 
@@ -16,8 +15,8 @@ def sketch_cell(words: Any, d: int, stream: int, what: int, k: int, code: int) -
     m = memory_of(words)
     worths = 2 if m.valued else 1
     word = mix64(np.uint64(code) + np.uint64(k + 1) * np.uint64(0x9E3779B97F4A7C15))
-    line = ((d * m.streams + stream) * worths + what) * m.w[SKETCH_DEPTH] + k
-    return m.w[SKETCH_AT] + line * m.w[SKETCH_WIDTH] + np.int64(word % np.uint64(m.w[SKETCH_WIDTH]))
+    line = ((d * m.streams + stream) * worths + what) * m.head.sketch_depth + k
+    return m.head.sketch_at + line * m.head.sketch_width + np.int64(word % np.uint64(m.head.sketch_width))
 
 
 @inner
@@ -25,7 +24,7 @@ def sketch_read(words: Any, d: int, stream: int, what: int, code: int) -> float:
     """The sketch's estimate: the least of its counters for a code."""
     m = memory_of(words)
     least = np.inf
-    for k in range(m.w[SKETCH_DEPTH]):
+    for k in range(m.head.sketch_depth):
         least = min(least, m.x[sketch_cell(m.w, d, stream, what, k, code)])
     return least
 
@@ -35,7 +34,7 @@ def sketch_add(words: Any, d: int, stream: int, what: int, code: int, weight: fl
     """Add to the sketch, conservatively (only counters below the new estimate rise); the new estimate."""
     m = memory_of(words)
     total = sketch_read(m.w, d, stream, what, code) + weight
-    for k in range(m.w[SKETCH_DEPTH]):
+    for k in range(m.head.sketch_depth):
         at = sketch_cell(m.w, d, stream, what, k, code)
         if m.x[at] < total:
             m.x[at] = total

@@ -21,7 +21,7 @@ from windrow.kernels import layout as at
 from windrow.kernels import trials
 from windrow.kernels.statistics.counts import LEAST
 from windrow.state import block, room
-from windrow.state.block import Capacity, view
+from windrow.state.parts import Capacity, view
 from windrow.state.plan import SAMPLE_MARGIN
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class Sample:
             return piece.copy()
         plan = shard.plan
         words = plan.record_words()
-        first = int(shard.words[at.SEQ]) - int(np.count_nonzero(piece[at.R_LIVE :: words]))
+        first = int(shard.words[at.Head.seq]) - int(np.count_nonzero(piece[at.R_LIVE :: words]))
         return trials.thinned(piece, words, self.share, self.popular, plan.seed, first, plan.counts_rows)
 
     def is_possible(self, plan: Plan) -> bool:
@@ -105,10 +105,10 @@ def rows_in_fork(plan: Plan, rows: int, keys: int | None = None) -> int:
 
 def drawn(shard: Shard, most: int, least: int) -> Sample | None:
     """A sample of a shard with at most so many rows, about; None if its forks have no bytes for so few."""
-    plan, rows = shard.plan, max(int(shard.stream_counter(at.ROWS).sum()), 1)
+    plan, rows = shard.plan, max(int(shard.stream_counter(at.Stream.rows).sum()), 1)
     if plan.fork_bytes == at.HIGH and rows <= most:
         return Sample()
-    keys = int(view(shard.words, at.DIRS_AT, plan.directories, at.DIR_SIZE)[:, at.KEY_LIVE].max(initial=0))
+    keys = int(view(shard.words, at.Head.dirs_at, plan.directories, at.DIR_SIZE)[:, at.Directory.live].max(initial=0))
     few = keys <= few_keys(plan) or not plan.common_key
     if plan.fork_bytes < at.HIGH:
         most = min(most, rows_in_fork(plan, rows, keys if few else None))
@@ -130,7 +130,7 @@ def outgrown(fork: Shard) -> bool:
     """
     if fork.plan.fork_bytes == at.HIGH:
         return False
-    keys = view(fork.words, at.DIRS_AT, fork.plan.directories, at.DIR_SIZE)[:, at.KEY_LIVE]
+    keys = view(fork.words, at.Head.dirs_at, fork.plan.directories, at.DIR_SIZE)[:, at.Directory.live]
     needed = Capacity(sum(fork.plan.cap_rows), int(keys.max(initial=0)), room.FEWEST_BLOCKS)
     return block.block_bytes(fork.plan, needed) > fork.plan.fork_bytes
 

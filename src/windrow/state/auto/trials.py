@@ -89,7 +89,7 @@ class Trials:
 
     @property
     def _arrivals(self) -> int:
-        return int(self.shard.words[at.ARRIVALS])
+        return int(self.shard.words[at.Head.arrivals])
 
     def watch(self, piece: np.ndarray, probing: bool = True) -> None:
         """Let the forks take what the shard has just taken; look, if it is time."""
@@ -110,7 +110,7 @@ class Trials:
         elif self.forks:
             self._compare()
         elif self.since[0] == 0:
-            self.since = (self._arrivals, int(self.shard.words[at.CLOCK]))
+            self.since = (self._arrivals, int(self.shard.words[at.Head.clock]))
             self.next = self._arrivals + FIRST_LOOK
         elif not self.shard.stream_counter(at.SHED).any():
             self.next = self._arrivals + max(FIRST_LOOK, self._arrivals // 8)
@@ -155,7 +155,7 @@ class Trials:
 
     @property
     def _rows(self) -> int:
-        return int(self.shard.stream_counter(at.ROWS).sum())
+        return int(self.shard.stream_counter(at.Stream.rows).sum())
 
     @property
     def _step(self) -> int:
@@ -174,11 +174,11 @@ class Trials:
         """Let a shard go by a choice, or a sample of it that sees a share of the arrivals."""
         choice = CHOICES[number]
         half_life = self._half_life(choice)
-        shard.words[at.CHOICE], shard.words[at.HALF_LIFE] = choice.word, max(2, int(half_life * seen))
+        shard.words[at.Head.choice], shard.words[at.Head.half_life] = choice.word, max(2, int(half_life * seen))
         recent = half_life / np.log(2.0)  # so many recent arrivals weigh as much as all together
-        mean, weight = recent / max(recent, self._arrivals), shard.floats[at.WEIGHT]
-        shard.floats[at.MIX] = mean * weight * np.sqrt(MIX_STEP) if choice.mixed else 0.0
-        shard.floats[at.MIX_UNTIL] = weight * MIX_STEP if choice.mixed else np.inf
+        mean, weight = recent / max(recent, self._arrivals), shard.floats[at.Head.weight]
+        shard.floats[at.Head.mix] = mean * weight * np.sqrt(MIX_STEP) if choice.mixed else 0.0
+        shard.floats[at.Head.mix_until] = weight * MIX_STEP if choice.mixed else np.inf
         block.write_growth(shard.words)
         maintenance.reconsider(shard.plan.hooks, shard.words)
 
@@ -300,8 +300,8 @@ class Trials:
         """Arrivals in a window, at the rate since the last trial; some times the residents where windows do not end."""
         plan, rows = self.shard.plan, max(self._rows, 1)
         if plan.counts_rows:
-            return min(max(sum(plan.windows[:, at.LAST_ROWS - at.REACH].tolist()), rows), MOST)
-        now = (self._arrivals, int(self.shard.words[at.CLOCK]))
+            return min(max(sum(plan.windows[:, at.Stream.last_rows - at.Stream.reach].tolist()), rows), MOST)
+        now = (self._arrivals, int(self.shard.words[at.Head.clock]))
         seen, passed = now[0] - self.since[0], now[1] - self.since[1]
         self.since = now
         reach = int(plan.windows[:, 0].view(np.uint64).max())
@@ -344,9 +344,9 @@ class Trials:
             raise ValueError("trial")
         if not (0 <= self.end < at.HIGH and self._arrivals < self.next <= at.HIGH):
             raise ValueError("trial")
-        if self.since != (0, 0) and not (arrivals > 0 and at.LOW <= clock <= self.shard.words[at.CLOCK]):
+        if self.since != (0, 0) and not (arrivals > 0 and at.LOW <= clock <= self.shard.words[at.Head.clock]):
             raise ValueError("trial")
-        if CHOICES[self.choice].word != self.shard.words[at.CHOICE]:
+        if CHOICES[self.choice].word != self.shard.words[at.Head.choice]:
             raise ValueError("trial")
         return bool(forks)
 
@@ -355,7 +355,7 @@ def gain(shard: Shard) -> float:
     """What a shard's matches are worth so far: their number, or the sum of their values, cut where it is not finite."""
     if not shard.plan.value:
         return float(shard.matched)
-    return float(np.clip(np.nan_to_num(shard.floats[at.VALUE]), -MOST_WORTH, MOST_WORTH))
+    return float(np.clip(np.nan_to_num(shard.floats[at.Head.value]), -MOST_WORTH, MOST_WORTH))
 
 
 STATE = (10, 4 + 2 * len(CHOICES))  # integers and floats

@@ -22,57 +22,69 @@ CREDITS = 2**53  # whole numbers below it are exact as floats
 
 def head(words: np.ndarray, plan: Plan) -> bool:
     """The single words that change with every row."""
-    counts = words[[at.SEQ, at.MATCHED, at.RANDOM, at.ARRIVALS, at.PEAK_ROWS, at.PEAK_BYTES, at.ROUTED]]
+    counts = words[
+        [
+            at.Head.seq,
+            at.Head.matched,
+            at.Head.random,
+            at.Head.arrivals,
+            at.Head.peak_rows,
+            at.Head.peak_bytes,
+            at.Head.routed,
+        ]
+    ]
     fine = bool(((counts >= 0) & (counts < HIGH)).all())
-    fine &= words[at.SEQ] <= words[at.ARRIVALS]  # count_row is called for every row, and some are not taken
-    fine &= words[at.ROUTED] <= words[at.ARRIVALS]
-    fine &= plan.value is not None or words[at.VALUE] == 0
-    fine &= words[at.MATCHED] <= most_matches(words, plan)
-    fine &= words[at.LEARNING] == 1 or (plan.defers_counting and words[at.LEARNING] == 0)
-    fine &= words[at.RANKING] == 0 or (plan.ranked and words[at.RANKING] == 1)
+    fine &= words[at.Head.seq] <= words[at.Head.arrivals]  # count_row is called for every row, and some are not taken
+    fine &= words[at.Head.routed] <= words[at.Head.arrivals]
+    fine &= plan.value is not None or words[at.Head.value] == 0
+    fine &= words[at.Head.matched] <= most_matches(words, plan)
+    fine &= words[at.Head.learning] == 1 or (plan.defers_counting and words[at.Head.learning] == 0)
+    fine &= words[at.Head.ranking] == 0 or (plan.ranked and words[at.Head.ranking] == 1)
     return bool(fine) and _weights(words, plan) and _tuned(words, plan) and _sampled(words.view(np.float64))
 
 
 def most_matches(words: np.ndarray, plan: Plan) -> int:
     """Matches that so many rows can have, if all of them match in every join."""
-    return int(min(len(plan.members) * int(words[at.SEQ]) ** plan.streams, HIGH - 1))
+    return int(min(len(plan.members) * int(words[at.Head.seq]) ** plan.streams, HIGH - 1))
 
 
 def most_credit(words: np.ndarray, plan: Plan) -> int:
     """Credit that a row can have: every join adds to it with every row, its rank among all at most (pay_marked)."""
-    rows = int(words[at.SEQ]) + 1
+    rows = int(words[at.Head.seq]) + 1
     return min(len(plan.members) * 2 * rows * rows, CREDITS - 1)
 
 
 def _weights(words: np.ndarray, plan: Plan) -> bool:
     """What an arrival weighs, and what AUTO goes by (counts.fade, Trials._follow)."""
-    weight, mix, until = words.view(np.float64)[[at.WEIGHT, at.MIX, at.MIX_UNTIL]].tolist()
+    weight, mix, until = words.view(np.float64)[[at.Head.weight, at.Head.mix, at.Head.mix_until]].tolist()
     if not 1.0 <= weight <= HEAVIEST * ROUNDED:
         return False
     if not plan.keeps("recent"):
         even = plan.learning.half_life is not None or weight == 1.0
-        return even and (mix, until) == (0.0, np.inf) and words[at.CHOICE] == 0 and words[at.HALF_LIFE] == NONE
+        return (
+            even and (mix, until) == (0.0, np.inf) and words[at.Head.choice] == 0 and words[at.Head.half_life] == NONE
+        )
     fine = 0.0 <= mix <= until and until > weight  # steps are larger than what one arrival adds
-    fine &= 0 <= words[at.CHOICE] < at.CHOICE_WORDS
-    return bool(fine and (words[at.HALF_LIFE] == NONE or 2 <= words[at.HALF_LIFE] < HIGH))
+    fine &= 0 <= words[at.Head.choice] < at.CHOICE_WORDS
+    return bool(fine and (words[at.Head.half_life] == NONE or 2 <= words[at.Head.half_life] < HIGH))
 
 
 def _tuned(words: np.ndarray, plan: Plan) -> bool:
     """The search for the initial credit (tuner.py)."""
     trial, left, start, span, initial = words[
-        [at.TRIAL, at.TRIAL_LEFT, at.TRIAL_START, at.TRIAL_SPAN, at.INITIAL]
+        [at.Head.trial, at.Head.trial_left, at.Head.trial_start, at.Head.trial_span, at.Head.initial]
     ].tolist()
     if not plan.keeps("credits") or plan.shedding.start != at.START_TUNED:
         return (trial, left, start, span, initial) == (0, 0, 0, 0, FIRST_TRIAL)
-    step = max(int(words[at.SEQ]), tuner.LEAST_SPAN)  # no more residents than rows taken
+    step = max(int(words[at.Head.seq]), tuner.LEAST_SPAN)  # no more residents than rows taken
     fine = 0 <= initial < at.TRIALS and 0 <= trial < tuner.ROUNDS * tuner.ROUND
     fine = fine and 0 <= span <= (tuner.PATIENCE + 1) * step and 0 <= left <= max(span, step)
-    return fine and 0 <= start <= int(words[at.MATCHED if trial % 2 else at.SEQ])
+    return fine and 0 <= start <= int(words[at.Head.matched if trial % 2 else at.Head.seq])
 
 
 def _sampled(floats: np.ndarray) -> bool:
     """The share of rows that an estimate of recall stores (Tracker._halve): halved some times, or all are."""
-    share, weight = floats[[at.SAMPLE_SHARE, at.SAMPLE_WEIGHT]].tolist()
+    share, weight = floats[[at.Head.sample_share, at.Head.sample_weight]].tolist()
     if share == 0.0:
         return weight == 0.0
     return 0.0 < share < 1.0 and np.frexp(share)[0] == 0.5 and weight == 1.0 / share
@@ -80,20 +92,20 @@ def _sampled(floats: np.ndarray) -> bool:
 
 def lines(words: np.ndarray, found: np.ndarray) -> bool:
     """The streams' lines, beside the head."""
-    counters = found[:, [at.EXPIRED, at.RELEASED, at.SHED, at.SAMPLED, at.RANK]]
+    counters = found[:, [at.EXPIRED, at.RELEASED, at.SHED, at.SAMPLED, at.Stream.rank]]
     fine = bool(((counters >= 0) & (counters < HIGH)).all()) and bool((found[:, at.SAMPLED] <= found[:, at.SHED]).all())
-    fine &= int(counters[:, 4].sum()) == words[at.ARRIVALS]  # count_row raises both
-    fine &= words[at.RANDOM] <= int(found[:, at.SHED].sum())  # policies/rand.py
-    last = found[:, at.LAST_TIME]
-    fine &= int(last.max()) == words[at.CLOCK]  # move_clock
+    fine &= int(counters[:, 4].sum()) == words[at.Head.arrivals]  # count_row raises both
+    fine &= words[at.Head.random] <= int(found[:, at.SHED].sum())  # policies/rand.py
+    last = found[:, at.Stream.last_time]
+    fine &= int(last.max()) == words[at.Head.clock]  # move_clock
     return bool(fine) and _seen(words, found)
 
 
 def _seen(words: np.ndarray, found: np.ndarray) -> bool:
     """The sampler's fading counts of arrivals (sampler.see)."""
-    first, last = found[:, at.SEEN_FIRST], found[:, at.SEEN_LAST]
-    seen = found[:, at.SEEN].copy().view(np.float64)
-    fine = (first <= last) & (last <= words[at.CLOCK]) & (seen >= 0.0) & (seen <= found[:, at.RANK])
+    first, last = found[:, at.Stream.seen_first], found[:, at.Stream.seen_last]
+    seen = found[:, at.Stream.seen].copy().view(np.float64)
+    fine = (first <= last) & (last <= words[at.Head.clock]) & (seen >= 0.0) & (seen <= found[:, at.Stream.rank])
     never = (first == LOW) & (last == LOW) & (seen == 0.0)
     return bool((fine | never).all())
 
@@ -121,10 +133,15 @@ def hists(found: np.ndarray, plan: Plan) -> bool:
 
     With products of values a count may be infinite, and sums and differences of such counts may be no numbers.
     """
-    low, step, total, tree = found[:, at.H_LOW], found[:, at.H_STEP], found[:, at.H_TOTAL], found[:, at.H_TREE :]
+    low, step, total, tree = (
+        found[:, at.Histogram.low],
+        found[:, at.Histogram.step],
+        found[:, at.Histogram.total],
+        found[:, at.H_TREE :],
+    )
     empty = ~found.any(axis=1)
     fine = (step >= LEAST_STEP) & (step <= LARGEST) & (np.abs(low) <= LARGEST)
-    if not bool((empty | fine).all()) or found[:, at.H_FLOAT].any():
+    if not bool((empty | fine).all()) or found[:, at.Histogram.is_float].any():
         return False
     if plan.value == "product" and not np.isfinite(found).all():
         return not bool((tree < 0.0).any() or (total < 0.0).any())
@@ -148,7 +165,7 @@ def sketch(found: np.ndarray, plan: Plan) -> bool:
 
 def credit(found: np.ndarray, most: int, seq: int) -> bool:
     """Where the levels of credits begin and how wide they are (levels.py), the highest credit, admissions seen."""
-    low, shift, top, seen = (found[:, k] for k in (at.C_LOW, at.C_SHIFT, at.C_TOP, at.C_SEEN))
+    low, shift, top, seen = (found[:, k] for k in (at.Credit.low, at.Credit.shift, at.Credit.top, at.Credit.seen))
     fine = (low >= 0) & (low <= most) & (shift >= 0) & (shift < 53) & (top >= 0) & (top <= most)
     return bool((fine & (seen >= 0) & (seen <= seq)).all())
 
@@ -179,24 +196,24 @@ def _counted(found: np.ndarray) -> bool:
 def ages_in_order(line: np.ndarray, time: np.ndarray, seq: np.ndarray, clock: int) -> bool:
     """Residents in the order of their age list (chains.age_place), none later than the stream's last row."""
     later = seq[1:] > seq[:-1]
-    if line[at.LAST_ROWS] == 0:
+    if line[at.Stream.last_rows] == 0:
         later = (time[1:] > time[:-1]) | ((time[1:] == time[:-1]) & later)
-    return bool(later.all()) and time.min() > LOW and time.max() <= line[at.LAST_TIME] <= clock
+    return bool(later.all()) and time.min() > LOW and time.max() <= line[at.Stream.last_time] <= clock
 
 
 def ranks(line: np.ndarray, rank: np.ndarray) -> bool:
     """Residents' numbers among the rows of their stream; in a window of rows they rise, and are inside (expire)."""
-    first, seen = int(line[at.RANK]) - int(line[at.LAST_ROWS]), line[at.RANK]
+    first, seen = int(line[at.Stream.rank]) - int(line[at.Stream.last_rows]), line[at.Stream.rank]
     if rank.min() < 0 or rank.max() >= seen:
         return False
-    return line[at.LAST_ROWS] == 0 or (bool((rank[1:] > rank[:-1]).all()) and rank.min() >= first)
+    return line[at.Stream.last_rows] == 0 or (bool((rank[1:] > rank[:-1]).all()) and rank.min() >= first)
 
 
 def departures(found: np.ndarray, words: np.ndarray) -> bool:
     """The numbers at which the join beside has lost a sample of the rows (recall.py); zeros where all are stored."""
-    if words[at.SAMPLE_SHARE] == 0:
+    if words[at.Head.sample_share] == 0:
         return not found.any()
-    return bool((((found >= 0) & (found <= words[at.SEQ])) | (found == HIGH)).all())
+    return bool((((found >= 0) & (found <= words[at.Head.seq])) | (found == HIGH)).all())
 
 
 def all_different(seqs: list[np.ndarray], words: np.ndarray) -> bool:
@@ -204,7 +221,7 @@ def all_different(seqs: list[np.ndarray], words: np.ndarray) -> bool:
     together = np.sort(np.concatenate(seqs), kind="stable")  # mostly a few rising runs, which are merged
     if len(together) == 0:
         return True
-    return bool((together[1:] > together[:-1]).all()) and together[0] >= 0 and together[-1] < words[at.SEQ]
+    return bool((together[1:] > together[:-1]).all()) and together[0] >= 0 and together[-1] < words[at.Head.seq]
 
 
 def frequencies(found: np.ndarray) -> bool:

@@ -12,34 +12,30 @@ Columns are named `<stream>.time`, `d<directory>.freq0`, `p<pool>.dense`; a resi
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from windrow.kernels import layout as at
 from windrow.kernels import live_columns
-from windrow.state import block
-from windrow.state.block import view
+from windrow.kernels.records import Word
+from windrow.state.parts import PARTS, parts, view
 from windrow.state.plan import Plan
 from windrow.state.shard import Shard
 
 RISING = frozenset({"time", "seq", "rank", "idle"})
 
-# Of the head and of a stream's line everything that changes is state, but for what is computed again.
-_HEAD_AGAIN = {at.CURSOR, at.FREE, at.FREE_COUNT, at.TOP, at.MARKED, at.GONE, at.GONE_COUNT}
-_LINE_AGAIN = {at.ROWS, at.BYTES, at.OLDEST, at.NEWEST, at.HINT}
-HEAD = [w for w in range(at.BY_ROW) if w not in _HEAD_AGAIN] + [at.SAMPLE_SHARE, at.SAMPLE_WEIGHT]
-LINE = [w for w in range(at.REACH) if w not in _LINE_AGAIN]
-TABLES = {"tally": at.TALLY_AT, "hists": at.HISTS_AT, "means": at.MEANS_AT, "life": at.LIFE_AT,
-          "sample": at.SAMPLE_AT, "sketch": at.SKETCH_AT, "credit": at.CREDIT_AT, "trials": at.TRIALS_AT,
-          "ages": at.AGES_AT}  # fmt: skip
-INTEGERS = {"tally", "credit"}
+HEAD, LINE = at.Head.saved(), at.Stream.saved()
+TABLES = {part.saved: part for part in PARTS if part.saved}
 TRIAL = ("whole", "floats", "popular", "caps")  # of the rule AUTO, beside its forks
 
 
 def layout_digest() -> str:
     """A digest of what the columns mean: it differs between versions that would misread each other."""
-    sizes = [at.HIST_SIZE, at.LIFE_BINS, at.GROUPS, at.STREAM_BITS, at.REACH]
-    facts = [at.LOW, HEAD, LINE, list(TABLES), TRIAL, *sizes]
+    records = [[value.name for value in record.words.values() if value.saved] for record in at.RECORDS]
+    kept = [kept.name for kept in at.KEPT_OF_KEYS if kept.saved]
+    sizes = [at.HIST_SIZE, at.LIFE_BINS, at.GROUPS, at.STREAM_BITS]
+    facts = [at.LOW, records, kept, list(TABLES), TRIAL, *sizes]
     return hashlib.sha256(repr(facts).encode()).hexdigest()[:16]
 
 
@@ -55,12 +51,12 @@ def saved(shard: Shard, known: Sequence[frozenset[str]]) -> Saved:
     """The columns of a shard, without those of each stream's that the owner knows."""
     plan, words = shard.plan, shard.words
     columns = {"head": words[HEAD]}
-    columns["lines"] = view(words, at.STREAMS_AT, plan.streams, at.STREAM_SIZE)[:, LINE].ravel()
+    columns["lines"] = view(words, at.Head.streams_at, plan.streams, at.STREAM_SIZE)[:, LINE].ravel()
     if plan.streams > 2:
-        columns["order"] = view(words, at.ORDER_AT, plan.routes, plan.streams - 1).ravel().copy()
+        columns["order"] = view(words, at.Head.order_at, plan.routes, plan.streams - 1).ravel().copy()
     columns |= _tables(shard)
     together = live_columns.by_age(words)
-    slots = np.split(together, np.cumsum(shard.stream_counter(at.ROWS))[:-1])
+    slots = np.split(together, np.cumsum(shard.stream_counter(at.Stream.rows))[:-1])
     for s in range(plan.streams):
         columns |= {f"{s}.{name}": column for name, column in _residents(shard, s, slots[s], known[s]).items()}
     positions = plan.positions()
@@ -72,21 +68,20 @@ def saved(shard: Shard, known: Sequence[frozenset[str]]) -> Saved:
 
 
 def _tables(shard: Shard) -> dict[str, np.ndarray]:
-    found = {}
-    for part in block.parts(shard.plan, shard.capacity, int(shard.words[at.ORACLE_ROWS])):
-        for name, word in TABLES.items():
-            if part.word == word and part.outer * part.inner:
-                table = view(shard.words, word, part.outer, part.inner).copy()
-                if name == "hists":
-                    table[:, at.H_FLOAT] = 0
-                found[name] = table.ravel() if name in INTEGERS else table.ravel().view(np.float64)
-    rows = int(shard.words[at.ORACLE_ROWS])
+    found: dict[str, np.ndarray] = {}
+    for sized in parts(shard.plan, shard.capacity, int(shard.words[at.Head.oracle_rows])):
+        if sized.part.saved and sized.outer * sized.inner:
+            table = view(shard.words, sized.word, sized.outer, sized.inner).copy()
+            if sized.word == at.Head.hists_at:
+                table[:, at.Histogram.is_float] = 0
+            found[sized.part.saved] = table.ravel().view(sized.part.kind)
+    rows = int(shard.words[at.Head.oracle_rows])
     if rows:
         width = 1 + 2 * shard.plan.streams
-        lines = view(shard.words, at.ORACLE_AT, rows, width)
+        lines = view(shard.words, at.Head.oracle_at, rows, width)
         found["oracle.code"] = lines[:, 0].copy()
         found |= {f"oracle.{j}": lines[:, j].copy().view(np.float64) for j in range(1, width)}
-        found["oracle.starts"] = view(shard.words, at.ORACLE_START_AT, 1, shard.plan.directories + 1)[0].copy()
+        found["oracle.starts"] = view(shard.words, at.Head.oracle_start_at, 1, shard.plan.directories + 1)[0].copy()
     return found
 
 
@@ -97,11 +92,11 @@ def _residents(shard: Shard, stream: int, slots: np.ndarray, known: frozenset[st
     read = live_columns.read_slots(words, slots, np.array(list(fields.values()), np.int64))
     found = dict(zip(fields, read, strict=True))
     found["cost"] = found["cost"] >> at.STREAM_BITS
-    if plan.beside and not words.view(np.float64)[at.SAMPLE_SHARE]:
+    if plan.beside and not words.view(np.float64)[at.Head.sample_share]:
         found["departed"][:] = 0  # nothing is noted as long as all rows are stored
-    for name in found:
-        if name in ("gain", "score"):
-            found[name] = found[name].view(np.float64)
+    for value in optional_fields(plan):
+        if value.kind is float and value.name in found:
+            found[value.name] = found[value.name].view(np.float64)
     for link, d in enumerate(plan.classes[stream]):
         if d >= 0 and f"code{link}" not in known:
             found[f"code{link}"] = _unmixed(live_columns.read_codes(words, slots, int(d), link))
@@ -111,31 +106,28 @@ def _residents(shard: Shard, stream: int, slots: np.ndarray, known: frozenset[st
 def fields_of(plan: Plan, stream: int) -> dict[str, int]:
     """The words of a slot that are state, by name."""
     offsets = plan.offsets()
-    found = {"time": at.TIME, "seq": at.ARRIVED, "cost": at.COST}
+    found = {value.name: value.offset for value in at.Slot.fields() if value.saved}
     for column, kind in enumerate(plan.numbers[stream]):
         if kind >= 0:
-            found[f"number{column}"] = offsets[at.VALS_OFF] + column
+            found[f"number{column}"] = offsets[at.Head.vals_off] + column
     if plan.beside:
-        found["departed"] = at.ROW
-    for name, word in (("rank", at.RANK_OFF), ("gain", at.GAIN_OFF), ("score", at.SCORE_OFF)):
-        if offsets[word]:
-            found[name] = offsets[word]
-    return found
+        found["departed"] = at.Slot.row
+    return found | {value.name: offsets[value.where] + value.step for value in optional_fields(plan) if value.where}
+
+
+def optional_fields(plan: Plan) -> list[Word[Any]]:
+    """The fields of slots that are state and that not every query has."""
+    return [value for value in at.Slot.words.values() if value.saved and value.when and plan.has(value.when)]
 
 
 def learned(plan: Plan) -> dict[str, int]:
     """The words of a key's record that are state, by name: none where they follow from the oracle's table."""
-    if plan.credits_by_key:
-        gained = {f"freq{s}": at.PER_STREAM * s + at.FREQ for s in range(plan.streams)}
-        return gained | {f"filed{s}": 1 + at.PER_STREAM * plan.streams + s for s in range(plan.streams)}
-    if plan.learning.kind not in (at.STAT_RUNNING, at.STAT_SKETCH):
+    if not plan.credits_by_key and plan.learning.kind not in (at.STAT_RUNNING, at.STAT_SKETCH):
         return {}
-    found = {f"freq{s}": at.PER_STREAM * s + at.FREQ for s in range(plan.streams)}
-    if plan.value is not None:
-        found |= {f"worth{s}": 1 + at.PER_STREAM * plan.streams + s for s in range(plan.streams)}
-    if plan.keeps("recent"):
-        first = 1 + (at.PER_STREAM + (plan.value is not None)) * plan.streams
-        found |= {f"brief{k}": first + k for k in range(plan.key_words() - first)}
+    found = {f"freq{s}": at.chain_word(s, at.FREQ) for s in range(plan.streams)}
+    for which, kept in enumerate(plan.kept_of_keys()):
+        first = at.chain_word(plan.streams, 0) + which * plan.streams
+        found |= {f"{kept.name}{s}": first + s for s in range(plan.streams) if kept.saved}
     return found
 
 
@@ -145,7 +137,7 @@ def _keys(shard: Shard, in_use: list[np.ndarray]) -> dict[str, np.ndarray]:
     for d, keys in enumerate(in_use):
         if shard.plan.learning.kind == at.STAT_RUNNING:
             idle = live_columns.keys_idle(shard.words, d)
-            codes = _unmixed(live_columns.read_keys(shard.words, d, idle, at.CODE))
+            codes = _unmixed(live_columns.read_keys(shard.words, d, idle, at.Key.code))
             order = np.argsort(codes)
             found[f"d{d}.idle"] = codes[order]
             keys = np.concatenate([keys, idle[order]])
@@ -159,10 +151,10 @@ def _order(shard: Shard, slots: np.ndarray, keys: list[np.ndarray]) -> dict[str,
     """RAND's dense lists, and the lines of leaves where they depend on when they were taken."""
     plan, words, found = shard.plan, shard.words, {}
     if plan.keeps("dense"):
-        place = np.empty(int(words[at.TOP]), np.int64)
+        place = np.empty(int(words[at.Head.top]), np.int64)
         place[slots] = np.arange(len(slots))
         found = {f"p{pool}.dense": place[live_columns.read_dense(words, pool)] for pool in range(plan.pools)}
-    for name, word in lines_of(plan).items() if words[at.RANKING] else ():
+    for name, word in lines_of(plan).items() if words[at.Head.ranking] else ():
         leaves = live_columns.read_row_leaves(words, slots, word) if plan.by_row else None
         leaves = live_columns.read_key_leaves(words, keys[0], word) if leaves is None else leaves
         found[name] = leaves.view(np.float64)
@@ -189,9 +181,9 @@ def lines_of(plan: Plan) -> dict[str, int]:
     """The words of a leaf that are state, by name."""
     found = {}
     if plan.drifting and plan.counts_rows:
-        found["leaf.ends"] = at.ENDS
+        found["leaf.ends"] = at.Node.ends
     if plan.keeps("lifetimes"):
-        found["leaf.turn"] = at.TURN
+        found["leaf.turn"] = at.Node.turn
     return found
 
 

@@ -18,14 +18,14 @@ from windrow.state import block, room
 from windrow.state.auto.choices import CHOICES
 from windrow.state.auto.samples import Sample
 from windrow.state.auto.trials import STATE, Trials
-from windrow.state.block import Capacity, view
 from windrow.state.coding_numbers import ordered_codes
+from windrow.state.parts import Capacity, parts, view
 from windrow.state.plan import Plan
 from windrow.state.probe_orders import Route, route
 from windrow.state.shard import Shard
 from windrow.state.snapshot import checks
 from windrow.state.snapshot.narrow import Columns
-from windrow.state.snapshot.reading import HEAD, INTEGERS, LINE, TABLES, fields_of, learned, lines_of
+from windrow.state.snapshot.reading import HEAD, LINE, fields_of, learned, lines_of, optional_fields
 
 _NOTHING, _ZERO = np.zeros(0), np.zeros(1)
 _TRIAL = tuple(zip(("whole", "floats"), STATE, (np.int64, np.float64), strict=True))
@@ -134,9 +134,9 @@ class _Building:
         """Head and lines."""
         words[HEAD] = self._get("head", len(HEAD))
         block.write_growth(words)
-        block.write_learning(words, self.plan, bool(words[at.LEARNING]))
-        _check(bool(words[at.LEARNING]) or not any(map(len, self.idle)), "idle")
-        lines = view(words, at.STREAMS_AT, self.plan.streams, at.STREAM_SIZE)
+        block.write_learning(words, self.plan, bool(words[at.Head.learning]))
+        _check(bool(words[at.Head.learning]) or not any(map(len, self.idle)), "idle")
+        lines = view(words, at.Head.streams_at, self.plan.streams, at.STREAM_SIZE)
         lines[:, LINE] = self._get("lines", self.plan.streams * len(LINE)).reshape(self.plan.streams, len(LINE))
         _check(checks.head(words, self.plan), "head")
         _check(checks.lines(words, lines), "lines")
@@ -144,31 +144,30 @@ class _Building:
     def _tables(self, capacity: Capacity, oracle: int) -> dict[int, np.ndarray]:
         """The tables whose size the query fixes, by word: looked at before anything of their size is made."""
         found = {}
-        for part in block.parts(self.plan, capacity, oracle):
-            for name, word in TABLES.items():
-                if part.word == word and part.outer * part.inner:
-                    column = self._get(name, part.outer * part.inner, np.int64 if name in INTEGERS else np.float64)
-                    found[word] = column.reshape(part.outer, part.inner)
-                    _check(checks.table(name, found[word], self.plan), name)
+        for sized in parts(self.plan, capacity, oracle):
+            name, outer, inner = sized.part.saved, sized.outer, sized.inner
+            if name and outer * inner:
+                found[sized.word] = self._get(name, outer * inner, sized.part.kind).reshape(outer, inner)
+                _check(checks.table(name, found[sized.word], self.plan), name)
         return found
 
     def _write_tables(self, words: np.ndarray, tables: dict[int, np.ndarray], oracle: np.ndarray) -> None:
         for word, table in tables.items():
             lines = view(words, word, *table.shape)
-            if word == at.HISTS_AT:
-                table.view(np.int64)[:, at.H_FLOAT] = lines[:, at.H_FLOAT]  # the query says that
+            if word == at.Head.hists_at:
+                table.view(np.int64)[:, at.Histogram.is_float] = lines[:, at.Histogram.is_float]  # the query says that
             lines[:] = table.view(np.int64)
         if len(oracle):
-            view(words, at.ORACLE_AT, *oracle.shape)[:] = oracle
-            view(words, at.ORACLE_START_AT, 1, self.plan.directories + 1)[0] = self._get("oracle.starts")
-        _check(checks.tally(tables[at.TALLY_AT], checks.most_matches(words, self.plan)), "tally")
-        if at.CREDIT_AT in tables:
+            view(words, at.Head.oracle_at, *oracle.shape)[:] = oracle
+            view(words, at.Head.oracle_start_at, 1, self.plan.directories + 1)[0] = self._get("oracle.starts")
+        _check(checks.tally(tables[at.Head.tally_at], checks.most_matches(words, self.plan)), "tally")
+        if at.Head.credit_at in tables:
             self.most_credit = checks.most_credit(words, self.plan)
-            _check(checks.credit(tables[at.CREDIT_AT], self.most_credit, int(words[at.SEQ])), "credit")
-        tallies = self.shard.matched_by_join.sum() if self.plan.joins is not None else words[at.MATCHED]
-        sampled = words[at.SAMPLE_SHARE] != 0
-        _check(tallies == words[at.MATCHED] or (sampled and tallies > words[at.MATCHED]), "tally")
-        _check(sampled or not tables[at.SAMPLE_AT].any(), "sample")
+            _check(checks.credit(tables[at.Head.credit_at], self.most_credit, int(words[at.Head.seq])), "credit")
+        tallies = self.shard.matched_by_join.sum() if self.plan.joins is not None else words[at.Head.matched]
+        sampled = words[at.Head.sample_share] != 0
+        _check(tallies == words[at.Head.matched] or (sampled and tallies > words[at.Head.matched]), "tally")
+        _check(sampled or not tables[at.Head.sample_at].any(), "sample")
 
     def _oracle(self) -> np.ndarray:
         """The oracle's lines, [line, word]."""
@@ -197,9 +196,9 @@ class _Building:
         _check(checks.all_different(seqs, words), "seq")
         for s in range(self.plan.streams):
             self._residents(words, s)
-        pools = view(words, at.POOLS_AT, self.plan.pools, at.POOL_SIZE)
-        used, caps = pools[:, [at.USED_ROWS, at.USED_BYTES]], pools[:, [at.CAP_ROWS, at.CAP_BYTES]]
-        peaks = words[[at.PEAK_ROWS, at.PEAK_BYTES]]  # noted whenever something was shed, or could have been
+        pools = view(words, at.Head.pools_at, self.plan.pools, at.POOL_SIZE)
+        used, caps = pools[:, [at.Pool.used_rows, at.Pool.used_bytes]], pools[:, [at.Pool.cap_rows, at.Pool.cap_bytes]]
+        peaks = words[[at.Head.peak_rows, at.Head.peak_bytes]]  # noted whenever something was shed, or could have been
         _check(bool((used <= caps).all()) and bool((used.sum(axis=0) <= peaks).all()), "cost")
 
     def _residents(self, words: np.ndarray, stream: int) -> None:
@@ -221,22 +220,27 @@ class _Building:
             _check(checks.joins_of_rows(numbers[0], stream, plan), f"{stream}.number0")
         fits = live_columns.add_residents(words, stream, Residents(time, seq, cost, codes, numbers))
         _check(fits, "keys")
-        for name in ("rank", "gain", "score", "departed"):
-            field = fields_of(plan, stream).get(name)
-            if field is not None:
-                values = self._column(stream, name, np.int64 if name in ("rank", "departed") else np.float64)
-                if name == "departed":
-                    _check(checks.departures(values, words), f"{stream}.departed")
-                if name == "score" and plan.keeps("credits") and plan.by_row:
-                    _check(checks.credits_of(values, _ZERO, self.most_credit), f"{stream}.score")
-                live_columns.write_slots(words, self.first[stream], field, values.view(np.int64))
+        self._more_of_residents(words, stream)
+
+    def _more_of_residents(self, words: np.ndarray, stream: int) -> None:
+        """The fields that not every query has; and beside another join, when that has lost them."""
+        plan, fields, first = self.plan, fields_of(self.plan, stream), self.first[stream]
+        for value in optional_fields(plan):
+            values = self._column(stream, value.name, np.int64 if value.kind is int else np.float64)
+            if value.name == "score" and plan.credited and plan.by_row:
+                _check(checks.credits_of(values, _ZERO, self.most_credit), f"{stream}.score")
+            live_columns.write_slots(words, first, fields[value.name], values.view(np.int64))
+        if plan.beside:
+            departed = self._column(stream, "departed")
+            _check(checks.departures(departed, words), f"{stream}.departed")
+            live_columns.write_slots(words, first, fields["departed"], departed)
 
     def _check_residents(self, words: np.ndarray, s: int, time: np.ndarray, seq: np.ndarray, cost: np.ndarray) -> None:
         """All numbers of residents can be what they stand for."""
         if self.sizes[s] == 0:
             return
-        line = view(words, at.STREAMS_AT, self.plan.streams, at.STREAM_SIZE)[s]
-        _check(checks.ages_in_order(line, time, seq, int(words[at.CLOCK])), f"{s}.time")
+        line = view(words, at.Head.streams_at, self.plan.streams, at.STREAM_SIZE)[s]
+        _check(checks.ages_in_order(line, time, seq, int(words[at.Head.clock])), f"{s}.time")
         _check(cost.min() >= 0 and cost.max() < 2**32, f"{s}.cost")
         fields = fields_of(self.plan, s)
         if "rank" in fields:
@@ -246,10 +250,12 @@ class _Building:
 
     def _keys(self, words: np.ndarray) -> None:
         for d in range(self.plan.directories):
-            line = view(words, at.DIRS_AT, self.plan.directories, at.DIR_SIZE)[d]
-            _check(line[at.KEY_TOP] == self._get("keys")[d], "keys")
+            line = view(words, at.Head.dirs_at, self.plan.directories, at.DIR_SIZE)[d]
+            _check(line[at.Directory.top] == self._get("keys")[d], "keys")
             _check(live_columns.add_idle(words, d, _mixed(self.idle[d])), f"d{d}.idle")
-            found = {name: self._get(f"d{d}.{name}", int(line[at.KEY_TOP]), np.float64) for name in learned(self.plan)}
+            found = {
+                name: self._get(f"d{d}.{name}", int(line[at.Directory.top]), np.float64) for name in learned(self.plan)
+            }
             self._check_learned(words, d, found)
             for name, word in learned(self.plan).items():
                 live_columns.write_keys(words, d, word, found[name].view(np.int64))
@@ -260,11 +266,11 @@ class _Building:
         _check(all(checks.frequencies(found[name]) for name in counts if name in found), f"d{d}.freq")
         for s in range(self.plan.streams) if self.plan.credits_by_key else ():
             keys = np.arange(len(found[f"freq{s}"]))
-            residents = live_columns.read_keys(words, d, keys, at.PER_STREAM * s + at.COUNT)
-            fine = checks.gained(found[f"freq{s}"], found[f"filed{s}"], residents, int(words[at.SEQ]))
+            residents = live_columns.read_keys(words, d, keys, at.chain_word(s, at.Chain.count))
+            fine = checks.gained(found[f"freq{s}"], found[f"filed{s}"], residents, int(words[at.Head.seq]))
             _check(fine, f"d{d}.filed{s}")
             slots = np.arange(self.first[s], self.first[s + 1])
-            mine = live_columns.read_slots(words, slots, np.array([at.LINK0 + at.KEY]))[0]
+            mine = live_columns.read_slots(words, slots, np.array([at.LINK0 + at.Link.key]))[0]
             base, gained = self._column(s, "score", np.float64), found[f"freq{s}"][mine]
             _check(checks.credits_of(base, gained, self.most_credit), f"{s}.score")
 
@@ -288,10 +294,13 @@ class _Building:
             self._leaves(words)
 
     def _pool(self, stream: int) -> int:
-        return int(self.plan.windows[stream, at.POOL - at.REACH])
+        return int(self.plan.windows[stream, at.Stream.pool - at.Stream.reach])
 
     def _leaves(self, words: np.ndarray) -> None:
-        size, lines = self.first[-1] if self.plan.by_row else None, lines_of(self.plan) if words[at.RANKING] else ()
+        size, lines = (
+            self.first[-1] if self.plan.by_row else None,
+            lines_of(self.plan) if words[at.Head.ranking] else (),
+        )
         kept = {name: self._get(name, size, np.float64) for name in lines}
         _check(all(checks.leaves(column) for column in kept.values()), "leaf")
         ends, turn = kept.get("leaf.ends", _NOTHING), kept.get("leaf.turn", _NOTHING)
