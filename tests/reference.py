@@ -46,7 +46,7 @@ def exact_join(query: Query, batches: Sequence[Batch]) -> Counter[tuple[Any, ...
 def matches(query: Query, rows: Sequence[Taken]) -> Iterable[tuple[Taken, ...]]:
     """All combinations of one row per stream for which every predicate and every pair of windows holds."""
     sides = [[row for row in rows if row.stream == k and not row.ignored] for k in range(len(query.streams))]
-    counts = _counts(query, rows)
+    counts = counts_before(query, rows)
     known: dict[tuple[int, int], bool] = {}
 
     def fits(one: Taken, other: Taken) -> bool:
@@ -197,7 +197,7 @@ def live_rows(query: Query, rows: Sequence[Taken]) -> list[int]:
     watermark = min(time - _ticks(stream.lateness) for time, stream in lags)
     live = [0] * len(query.streams)
     for row in rows:
-        if not row.ignored and _still_open(query.streams[row.stream], row, watermark, numbers[row.stream]):
+        if not row.ignored and still_open(query.streams[row.stream], row, watermark, numbers[row.stream]):
             live[row.stream] += 1
     return live
 
@@ -209,7 +209,7 @@ def exact_resident_need(query: Query, batches: Sequence[Batch]) -> int:
     return max((sum(live_rows(query, rows[:end])) for end in ends), default=0)
 
 
-def _still_open(stream: Stream, row: Taken, watermark: float, seen: int) -> bool:
+def still_open(stream: Stream, row: Taken, watermark: float, seen: int) -> bool:
     window = stream.window
     if window.kind == "rows":
         return row.number >= seen - window.size  # type: ignore[operator]
@@ -223,7 +223,7 @@ def _still_open(stream: Stream, row: Taken, watermark: float, seen: int) -> bool
     return apart < size or (window.holds_far and apart == size)
 
 
-def _counts(query: Query, rows: Sequence[Taken]) -> list[list[int]]:
+def counts_before(query: Query, rows: Sequence[Taken]) -> list[list[int]]:
     """For each stream and each place, how many rows of the stream have been taken before it."""
     counts: list[list[int]] = [[] for _ in query.streams]
     seen = [0] * len(query.streams)

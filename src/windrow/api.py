@@ -16,7 +16,7 @@ from windrow.feed import CodedTables, engine_for, run
 from windrow.policies import Policy
 from windrow.quality.compared import DISTANCES, Compared, measured
 from windrow.spark.frames import is_spark_frame
-from windrow.spec import DurationLike, Memory, Value, WindowLike, pair_query
+from windrow.spec import Constraint, DurationLike, Memory, Value, WindowLike, pair_query
 from windrow.spec.output import Selection
 
 
@@ -69,6 +69,8 @@ def join(
     shards: int | None = None,
     archive: str | os.PathLike[str] | None = None,
     sample: float | Literal["unbiased"] | None = None,
+    constraints: Literal["watch", "auto"] | Constraint | Iterable[Constraint] | None = None,
+    on_violation: Literal["lose", "demote"] = "lose",
 ) -> Any:
     """Join two streams: rows meet when they match and lie within each other's windows.
 
@@ -94,6 +96,7 @@ def join(
             memory is divided among them. Tables are joined in as many threads, and None is one. See also
             `windrow.spark.on_spark`.
         archive: on Spark only, see `windrow.spark.on_spark`.
+        constraints, on_violation: what is known about the sides, "left" and "right", see `windrow.Query`.
 
     >>> left = pa.table({"user": [1, 2, 1], "ts": [0, 1, 5]})
     >>> right = pa.table({"user": [1, 1, 2], "ts": [2, 9, 3], "page": ["a", "b", "c"]})
@@ -106,6 +109,7 @@ def join(
     query = pair_query(
         on, time, within, memory, policy, lateness=lateness, where=where, select=select, value=value,
         on_full=on_full, order=order, patience=patience, seed=seed, sample=sample, shards=shards,
+        constraints=constraints, on_violation=on_violation,
     )  # fmt: skip
     if is_spark_frame(left) or is_spark_frame(right):
         from windrow import spark

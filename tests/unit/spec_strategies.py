@@ -16,17 +16,22 @@ from windrow.policies import greedy_dual
 from windrow.record import Record
 from windrow.spec import (
     Band,
+    Clustered,
     Compare,
     Distance,
     Duration,
     Equal,
     Filter,
+    Integrity,
     Memory,
+    Ordered,
     Output,
     Query,
     Stream,
+    Unique,
     Value,
     Window,
+    useful,
 )
 from windrow.spec.joins import NamedJoin
 from windrow.spec.predicates import PREDICATES
@@ -143,7 +148,7 @@ def queries(draw: st.DrawFn, labels: tuple[str, ...] = ()) -> Query:
     orders = {name: draw(st.permutations([other for other in labels if other != name])) for name in labels}
     order = draw(st.sampled_from(["time", "arrival"]))
     on_full = draw(st.sampled_from(["shed", "fail"]))
-    return Query(
+    plain = Query(
         streams=[draw(streams(name, unit)) for name in labels],
         on=chain,
         select=selected and [Output(column, f"c{i}") for i, column in enumerate(selected)],
@@ -158,7 +163,36 @@ def queries(draw: st.DrawFn, labels: tuple[str, ...] = ()) -> Query:
         sample=draw(st.none() | st.floats(0, 1, exclude_max=True)) if on_full == "shed" else None,
         shards=draw(st.none() | st.integers(1, 1 << 16 if order == "time" else 1)),
     )
+    declared = st.lists(st.sampled_from(useful(plain)), max_size=3, unique=True).flatmap(with_adherence(unit))
+    promised = draw(st.sampled_from([None, "watch", "auto"]) | declared)
+    return plain.with_(
+        constraints=promised, on_violation=draw(st.sampled_from(["lose", "demote"])) if promised else "lose"
+    )
 
+
+def adherences(unit: Any) -> st.SearchStrategy[Any]:
+    return st.integers(0, 2**63 - 1) | st.builds(Duration, st.integers(0, 2**63 - 1), unit)
+
+
+def with_adherence(unit: str) -> Any:
+    """A function from constraints to strategies for them, with any k."""
+
+    def any_k(constraint: Any) -> st.SearchStrategy[Any]:
+        if isinstance(constraint, Unique):
+            return st.just(constraint)
+        return adherences(st.just(unit)).map(lambda k: constraint.with_(k=k))
+
+    return lambda constraints: st.tuples(*map(any_k, constraints))
+
+
+some_columns = st.lists(columns, min_size=1, max_size=3, unique=True)
+any_k = adherences(st.sampled_from(["ns", "steps"]))
+CONSTRAINTS: dict[type[Record], st.SearchStrategy[Any]] = {
+    Unique: st.builds(Unique, names, some_columns),
+    Integrity: st.builds(Integrity, names.map(lambda name: f"{name}p"), names.map(lambda name: f"{name}c"), any_k),
+    Clustered: st.builds(Clustered, names, some_columns, any_k),
+    Ordered: st.builds(Ordered, names, columns, any_k),
+}
 
 RECORDS: dict[type[Record], st.SearchStrategy[Any]] = {
     Filter: filters,
@@ -169,6 +203,7 @@ RECORDS: dict[type[Record], st.SearchStrategy[Any]] = {
     Stream: st.sampled_from(["ns", "steps"]).flatmap(lambda unit: names.flatmap(lambda name: streams(name, unit))),
     Value: st.builds(Value, st.dictionaries(names, columns, min_size=1), st.sampled_from(["product", "sum"])),
     Window: windows,
+    **CONSTRAINTS,
     **{kind: predicates(kinds=[kind]) for kind in PREDICATES},
     **each_statistic,
     **{kind: configured(kind) for kind in (*policies.ALL, policies.Given)},

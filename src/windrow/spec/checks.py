@@ -6,6 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from windrow.errors import SpecError, alternatives
+from windrow.spec.constraints import Clustered, Constraint, Integrity, Ordered, Unique
+from windrow.spec.durations import Duration
+from windrow.spec.graph import Graph, join_graph
 from windrow.spec.output import Value
 from windrow.spec.references import split_reference
 
@@ -34,6 +37,13 @@ def check(query: Query) -> None:
     _check_sample(query)
     if query.shards is not None and query.shards > 1:
         _check_shards(query)
+    if query.constraints is None:
+        if query.on_violation == "demote":
+            raise SpecError(
+                "on_violation='demote' is for rows that constraints release: set constraints, or leave it out"
+            )
+    else:
+        _check_constraints(query)
 
 
 def check_probe_order(order: Mapping[str, tuple[str, ...]], names: tuple[str, ...]) -> None:
@@ -155,3 +165,66 @@ def _check_shards(query: Query) -> None:
                 f"the window of {stream.name!r} counts arrivals over all shards, which none of them sees: use a window "
                 "in time, or leave shards out"
             )
+
+
+def _check_constraints(query: Query) -> None:
+    """Every declared constraint speaks of streams, columns and times that the query joins by."""
+    if query.named:
+        raise SpecError(
+            "constraints release rows that one join needs no more, and this query names its joins: leave constraints "
+            "out, or run each as a query of its own"
+        )
+    if not isinstance(query.constraints, tuple):
+        return
+    graph = join_graph(query)
+    for constraint in query.constraints:
+        where = f"the constraint {constraint}"
+        _check_known(constraint.streams, query.names, where)
+        if isinstance(constraint, Integrity):
+            _check_integrity(graph, constraint)
+        else:
+            _check_joined(graph, constraint)
+        k = getattr(constraint, "k", None)
+        if isinstance(k, Duration):
+            _check_adherence(query, constraint, k)
+
+
+def _check_integrity(graph: Graph, constraint: Integrity) -> None:
+    if tuple(map(graph.names.index, constraint.streams)) not in graph.pairs:
+        raise SpecError(
+            f"the constraint {constraint}: no predicate joins {constraint.parent!r} with {constraint.child!r}, so "
+            "none of their rows are partners: name two streams that share a predicate"
+        )
+
+
+def _check_joined(graph: Graph, constraint: Constraint) -> None:
+    """A constraint on columns that are not compared for equality would release nothing, which nobody means."""
+    (name,) = constraint.streams
+    stream = graph.names.index(name)
+    edges = [{own for own, _ in graph.pairs[stream, other]} for other in graph.neighbours(stream)]
+    assert isinstance(constraint, (Unique, Clustered, Ordered))
+    columns = {column for _, column in constraint.columns_of}
+    if any(columns <= edge for edge in edges):
+        return
+    known = sorted(set().union(*edges))
+    joined = f"it is joined by {', '.join(known)}" if known else "it is joined by no equality"
+    one = "no join has all of these columns" if len(columns) > 1 else "no join has this column"
+    raise SpecError(
+        f"the constraint {constraint} releases nothing: {one} of {name!r}; {joined}. "
+        "Declare it on columns of one join, or leave it out"
+    )
+
+
+def _check_adherence(query: Query, constraint: Constraint, k: Duration) -> None:
+    for name in constraint.streams:
+        if query.stream(name).time is None:
+            raise SpecError(
+                f"the constraint {constraint}: stream {name!r} has no time column: set time=, or give k in rows"
+            )
+    units = {unit for stream in query.streams for unit in stream.units}
+    if units and k.unit not in units:
+        sort = "whole numbers" if k.unit == "ns" else "seconds or the like"
+        raise SpecError(
+            f"the constraint {constraint}: k is {k}, but event times of this query are {sort}: give k in that sort, "
+            "or in rows"
+        )

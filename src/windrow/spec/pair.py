@@ -7,6 +7,7 @@ from typing import Any, Literal, TypeAlias, TypeVar
 
 from windrow.errors import SpecError, alternatives
 from windrow.policies import Policy
+from windrow.spec.constraints import Constraint
 from windrow.spec.durations import DurationLike
 from windrow.spec.filters import Filter
 from windrow.spec.joins import Entries
@@ -40,6 +41,8 @@ def pair_query(
     seed: int = 0,
     sample: float | Literal["unbiased"] | None = None,
     shards: int | None = None,
+    constraints: Literal["watch", "auto"] | Constraint | Iterable[Constraint] | None = None,
+    on_violation: Literal["lose", "demote"] = "lose",
 ) -> Query:
     """The join of the streams "left" and "right"; `time`, `within` and `lateness` may differ per side.
 
@@ -62,6 +65,8 @@ def pair_query(
         seed=seed,
         sample=sample,
         shards=shards,
+        constraints=constraints,
+        on_violation=on_violation,
     )
     query.refuse_names("a call on two tables")
     return query

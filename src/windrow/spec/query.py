@@ -12,6 +12,7 @@ from windrow.errors import SpecError, alternatives
 from windrow.policies import Policy
 from windrow.record import Record, listed, number, one_of, whole
 from windrow.spec import checks
+from windrow.spec.constraints import Constraint, Constraints, constraint_from_dict, parse_constraints
 from windrow.spec.durations import Duration, DurationLike, parse_duration
 from windrow.spec.joins import NamedJoin, OnLike, on_from_json, on_to_json, parse_on
 from windrow.spec.memory import Memory
@@ -60,6 +61,11 @@ class Query(Record):
         seed: where the random choices start.
         shards: into how many independent slices the join is cut, by the hash of its key; memory is divided among them.
             Embedded each runs in a thread. None is one, or on Spark as many as there are shuffle partitions, up to 8.
+        constraints: what is known about the streams, so that rows that cannot match any more are released: None for
+            nothing, a list of Unique, Integrity, Clustered and Ordered, "auto" for what monitors find, or "watch" to
+            have it reported and nothing released.
+        on_violation: what a constraint that is broken costs: "lose" the matches of released rows, or "demote" rows to
+            disk instead of releasing them.
     """
 
     streams: tuple[Stream, ...]
@@ -75,6 +81,8 @@ class Query(Record):
     seed: int
     sample: float | Literal["unbiased"] | None
     shards: int | None
+    constraints: Constraints
+    on_violation: Literal["lose", "demote"]
 
     def __init__(
         self,
@@ -92,6 +100,8 @@ class Query(Record):
         seed: int = 0,
         sample: float | Literal["unbiased"] | None = None,
         shards: int | None = None,
+        constraints: Literal["watch", "auto"] | Constraint | Iterable[Constraint] | None = None,
+        on_violation: Literal["lose", "demote"] = "lose",
     ) -> None:
         parts = _streams(streams)
         names = tuple(stream.name for stream in parts)
@@ -109,6 +119,8 @@ class Query(Record):
             seed=whole(seed, "seed"),
             sample=_sample(sample),
             shards=None if shards is None else whole(shards, "shards", least=1, most=MOST_SHARDS),
+            constraints=parse_constraints(constraints),
+            on_violation=one_of(on_violation, ("lose", "demote"), "on_violation"),
         )
         checks.check(self)
 
@@ -173,6 +185,9 @@ class Query(Record):
             given["value"] = Value.from_dict(given["value"])
         if given.get("memory") is not None:
             given["memory"] = Memory.from_dict(given["memory"])
+        if given.get("constraints") is not None and not isinstance(given["constraints"], str):
+            items = listed(given["constraints"], "Query: constraints")
+            given["constraints"] = [constraint_from_dict(item) for item in items]
         return cls(**given)
 
     def fixed(self) -> dict[str, Any]:
@@ -188,7 +203,7 @@ class Query(Record):
             window = {name: stream["window"][name] for name in ("kind", "closed")}
             for name, value in (("time", stream["time"]), ("window", window), ("where", stream["where"])):
                 found[f"{name} of {stream['name']}"] = value
-        found |= {name: data[name] for name in ("select", "value", "order", "probe_order", "seed")}
+        found |= {name: data[name] for name in ("select", "value", "order", "probe_order", "seed", "constraints")}
         return found | {"shards": self.shards or 1}
 
 

@@ -1,0 +1,248 @@
+"""Constraints: what the user promises about streams, so that rows which cannot match any more are released.
+
+A distance is counted in arrivals, in the one order in which an engine takes rows (its rows of a batch in order of
+time or of arrival), rows that fail a filter included; or in event time, where k is a duration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, ClassVar
+
+import numpy as np
+
+from windrow.errors import SpecError
+from windrow.record import Record, as_int, by_tag, name_text, whole
+from windrow.spec.durations import Duration, DurationLike, parse_duration
+from windrow.spec.references import is_stream_name
+
+Adherence = int | Duration
+"""How closely a constraint is kept: a number of arrivals, or a length of event time. 0 is the strict form."""
+
+AdherenceLike = int | str | timedelta | np.timedelta64 | Duration
+
+MODES = ("watch", "auto")
+
+
+class Constraint(Record):
+    """A promise about the rows of one stream, or of two that are joined."""
+
+    TAG = "kind"
+
+    kind: ClassVar[str]
+
+    @property
+    def streams(self) -> tuple[str, ...]:
+        """The streams it speaks of."""
+        return (self.stream,)  # type: ignore[attr-defined]
+
+    @property
+    def columns_of(self) -> tuple[tuple[str, str], ...]:
+        """The columns it reads, each with its stream."""
+        return ()
+
+    def to_dict(self) -> dict[str, Any]:
+        data = super().to_dict()
+        if "k" in data:
+            k = self.k  # type: ignore[attr-defined]
+            data["k"] = str(k) if isinstance(k, Duration) else k  # 5 is arrivals, "5 steps" is a time
+        return data
+
+
+@dataclass(frozen=True, init=False)
+class Unique(Constraint):
+    """No two rows of the stream have the same values in these columns.
+
+    A join on these columns is then many-one: a row of another stream has at most one partner here. A null is no value.
+
+    >>> str(Unique("orders", "id"))
+    'orders is unique on id'
+    """
+
+    kind: ClassVar[str] = "unique"
+
+    stream: str
+    columns: tuple[str, ...]
+
+    def __init__(self, stream: str, columns: str | Iterable[str]) -> None:
+        self._set(stream=_stream(stream, "Unique"), columns=_columns(columns, "Unique"))
+
+    @property
+    def columns_of(self) -> tuple[tuple[str, str], ...]:
+        return tuple((self.stream, column) for column in self.columns)
+
+    def __str__(self) -> str:
+        return f"{self.stream} is unique on {', '.join(self.columns)}"
+
+
+@dataclass(frozen=True, init=False)
+class Integrity(Constraint):
+    """A partner in `child` that arrives after its row of `parent` does so within `k` arrivals on `child` (RIDS).
+
+    Counted are all rows of `child` after the parent row, the partner included; a partner that came before is at
+    distance 0, and one that never comes breaks nothing. With k a time: its event time is at most k after the parent's.
+
+    >>> str(Integrity("clicks", "impressions", k="5 s"))
+    'clicks -> impressions within 5 seconds'
+    """
+
+    kind: ClassVar[str] = "integrity"
+
+    parent: str
+    child: str
+    k: Adherence
+
+    def __init__(self, parent: str, child: str, k: AdherenceLike = 0) -> None:
+        self._set(
+            parent=_stream(parent, "Integrity"), child=_stream(child, "Integrity"), k=adherence(k, "Integrity: k")
+        )
+        if parent == child:
+            raise SpecError(f"Integrity is between two streams, got {parent!r} twice")
+
+    @property
+    def streams(self) -> tuple[str, ...]:
+        return self.parent, self.child
+
+    def __str__(self) -> str:
+        return f"{self.parent} -> {self.child} within {_shown(self.k)}"
+
+
+@dataclass(frozen=True, init=False)
+class Clustered(Constraint):
+    """Between two rows with the same values in these columns come at most `k` rows of the stream with others (CA).
+
+    With k a time: their event times are at most k apart. A row without a value counts as one with another.
+
+    >>> str(Clustered("reports", "car", k=100))
+    'reports is clustered on car within 100 rows'
+    """
+
+    kind: ClassVar[str] = "clustered"
+
+    stream: str
+    columns: tuple[str, ...]
+    k: Adherence
+
+    def __init__(self, stream: str, columns: str | Iterable[str], k: AdherenceLike = 0) -> None:
+        self._set(
+            stream=_stream(stream, "Clustered"),
+            columns=_columns(columns, "Clustered"),
+            k=adherence(k, "Clustered: k"),
+        )
+
+    @property
+    def columns_of(self) -> tuple[tuple[str, str], ...]:
+        return tuple((self.stream, column) for column in self.columns)
+
+    def __str__(self) -> str:
+        return f"{self.stream} is clustered on {', '.join(self.columns)} within {_shown(self.k)}"
+
+
+@dataclass(frozen=True, init=False)
+class Ordered(Constraint):
+    """A row with a smaller value than an earlier one arrives at most `k` rows of the stream after it (OA).
+
+    Counted are the rows after the larger one, up to and including the smaller. With k a time: the smaller one's event
+    time is at most k after the larger one's. Rows without a value are counted and compared with nothing.
+
+    >>> str(Ordered("ticks", "number", k=0))
+    'ticks is ordered on number within 0 rows'
+    """
+
+    kind: ClassVar[str] = "ordered"
+
+    stream: str
+    column: str
+    k: Adherence
+
+    def __init__(self, stream: str, column: str, k: AdherenceLike = 0) -> None:
+        self._set(
+            stream=_stream(stream, "Ordered"),
+            column=name_text(column, "the column of Ordered"),
+            k=adherence(k, "Ordered: k"),
+        )
+
+    @property
+    def columns_of(self) -> tuple[tuple[str, str], ...]:
+        return ((self.stream, self.column),)
+
+    def __str__(self) -> str:
+        return f"{self.stream} is ordered on {self.column} within {_shown(self.k)}"
+
+
+CONSTRAINTS: tuple[type[Constraint], ...] = (Unique, Integrity, Clustered, Ordered)
+
+Constraints = str | tuple[Constraint, ...] | None
+
+
+def constraint_from_dict(data: Mapping[str, Any]) -> Constraint:
+    """The constraint that `to_dict` wrote, of whichever kind."""
+    if not isinstance(data, Mapping) or "kind" not in data:
+        raise SpecError(f"a constraint must be an object with a 'kind', got {data!r}")
+    return by_tag(data["kind"], CONSTRAINTS, "constraint").from_dict(data)
+
+
+def parse_constraints(value: Any) -> Constraints:
+    """What `constraints=` stands for: None, "watch", "auto", or declared ones."""
+    if value is None:
+        return None
+    if isinstance(value, str):
+        if value not in MODES:
+            raise SpecError(
+                f"constraints must be None, 'watch', 'auto' or a list of constraints, got {value!r}: declare one as "
+                "windrow.Integrity(parent, child, k=...), Clustered, Ordered or Unique"
+            )
+        return value
+    items = (value,) if isinstance(value, Constraint) else value
+    if isinstance(items, Mapping) or not isinstance(items, Iterable):
+        raise SpecError(f"constraints must be None, 'watch', 'auto' or a list of constraints, got {value!r}")
+    parts = tuple(item if isinstance(item, Constraint) else _not_one(item) for item in items)
+    if not parts:
+        return None  # declaring nothing is releasing nothing
+    for k, part in enumerate(parts):
+        if part in parts[:k]:
+            raise SpecError(f"the constraint {part} is declared twice: leave one out")
+    return parts
+
+
+def adherence(value: Any, what: str) -> Adherence:
+    """A number of arrivals, or a length of event time."""
+    if as_int(value) is not None:
+        return whole(value, what)
+    if isinstance(value, str) and value.strip().replace("_", "").isdigit():
+        raise SpecError(f"{what}: {value!r} has no unit: write the number {value.strip()} for arrivals, or '5 seconds'")
+    if isinstance(value, (str, timedelta, np.timedelta64, Duration)):
+        length: DurationLike = value
+        return parse_duration(length, what)
+    raise SpecError(f"{what} must be a whole number of arrivals, or a time such as '5 seconds', got {value!r}")
+
+
+def _not_one(item: object) -> Constraint:
+    if isinstance(item, Mapping):
+        return constraint_from_dict(item)
+    raise SpecError(f"constraints must be a list of Integrity, Clustered, Ordered or Unique, got {item!r} in it")
+
+
+def _shown(k: Adherence) -> str:
+    return str(k) if isinstance(k, Duration) else f"{k} rows"
+
+
+def _stream(name: object, what: str) -> str:
+    if isinstance(name, str) and is_stream_name(name):
+        return name
+    raise SpecError(f"{what} needs the name of a stream, got {name!r}")
+
+
+def _columns(columns: object, what: str) -> tuple[str, ...]:
+    if isinstance(columns, str):
+        return (name_text(columns, f"the column of {what}"),)
+    if not isinstance(columns, Iterable):
+        raise SpecError(f"{what} needs a column or a list of them, got {columns!r}")
+    names = tuple(name_text(column, f"a column of {what}") for column in columns)
+    if not names:
+        raise SpecError(f"{what} needs at least one column")
+    if len(set(names)) < len(names):
+        raise SpecError(f"{what} names a column twice: {', '.join(names)}")
+    return names
