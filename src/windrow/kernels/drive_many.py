@@ -312,6 +312,8 @@ def probe_many(
             continue
         if (several and not matches_in(m, there, join)) or not passes(m.w, me, route, depth, bound, cur, there):
             continue
+        if not h.visible(h, m, there):
+            continue
         stream = order_of(m.w, route, depth)
         bound[stream] = there
         m.w[m.head.tally_at + (route * m.streams + stream) * 2 + 1] += 1
@@ -324,6 +326,9 @@ def probe_many(
             add_value(m.w, bound)
         if watching:
             note(h, m.w, me, bound)
+        if h.hides(h, m):
+            for k in range(m.streams):
+                h.paired(h, m, bound[k])
         if m.head.emit:
             if sent == out.shape[1]:
                 out = widen(out, sent + 1)
@@ -375,8 +380,10 @@ def drive_many(h: Any, block: Any, batch: Any, out: Any, probing: bool) -> tuple
         for k in range(i, stop):
             at = k * words
             count_row(h, m, r[at + R_STREAM])
-            if r[at + R_LIVE] == 0:
+            h.observed(h, m, r, at)
+            if r[at + R_LIVE] <= 0:
                 r[at + R_SLOT] = NONE
+                h.refused(h, m, r, rx, at)
                 continue
             slot, found = fill(h, m, r, rx, at), 0
             if not probing:

@@ -71,7 +71,7 @@ def walk(h: Any, words: Any, r: Any, rx: Any, at: int, key: int, out: Any, width
         fits = pair_fits(m, stream, time, other, there.time)
         if fits < 0:
             break
-        if fits > 0:
+        if fits > 0 and h.visible(h, m, partner):
             if emits:
                 out[stream * width + sent + found] = row
                 out[other * width + sent + found] = there.row
@@ -80,6 +80,7 @@ def walk(h: Any, words: Any, r: Any, rx: Any, at: int, key: int, out: Any, width
                 m.head.value += a + b if m.head.value_sum else a * b
             if watching:
                 h.matched(h, m, partner)
+            h.paired(h, m, partner)
             found += 1
             if h.enough(h, m):
                 break
@@ -110,13 +111,14 @@ def probe_pair(
     key = h.met(h, m, r[at + R_CODES])
     if key >= 0:
         found = chain(key_at(m, 0, key), 1 - r[at + R_STREAM]).count
-    if found > 0 and not (trusted and not h.watches(h, m)):
+    if found > 0 and not (trusted and not h.watches(h, m) and not h.hides(h, m)):
         found = walk(h, m.w, r, rx, at, key, out, width, sent) if probing else 0
     h.rewarded(h, m, r, at, key, found)
     h.found_all(h, m, found)
     if m.head.learned_ahead == 0:
         h.learn_pair(h, m, r, rx, at, key)
     settle_row(h, m, r, rx, at, key, alone)
+    h.settled(h, m, r, at)
     return found
 
 
@@ -145,8 +147,10 @@ def drive_pair(h: Any, block: Any, batch: Any, out: Any, probing: bool) -> tuple
         for k in range(i, after):
             at = k * words
             count_row(h, m, r[at + R_STREAM])
-            if r[at + R_LIVE] == 0:
+            h.observed(h, m, r, at)
+            if r[at + R_LIVE] <= 0:
                 r[at + R_SLOT] = NONE
+                h.refused(h, m, r, rx, at)
                 continue
             if emits:  # no row can have more matches than the other stream has residents
                 most = stream_at(m, 1 - r[at + R_STREAM]).rows

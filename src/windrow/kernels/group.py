@@ -117,6 +117,7 @@ def end(h: Any, m: Memory, r: Any, start: int, after: int) -> int:
         depart_sampled(h, m.w, r, start, after)
     if m.head.fail_when_full and any_over(m):
         return FULL
+    h.ended(h, m)
     shed(h, m)
     return DONE
 

@@ -85,6 +85,11 @@ class Head(Record):
     own_clock = word("whether times of rows move the watermark, or only who raises it, and full memory")
     credit_start = word("where a credit starts")
     credit_gain = word("what a match adds to it")
+    collected = word("arrivals when residents were last judged (release/collect.py)", saved=True)
+    pace = word("how many of them come before the next time, in quarters of the residents", saved=True)
+    bare_cost = word("charged for a resident without payload")
+    came_place = word("the place of `came` among what keys keep")
+    clusters_in_time = word("whether the least time of a key's rows is kept")
     growth = real("how much more an arrival weighs than the one before it", moved="learned")
     sample_share = real("the share of rows that an estimate of recall stores", saved=True)
     sample_weight = real("what each of them stands for", saved=True)
@@ -112,6 +117,8 @@ class Head(Record):
     leaves = word()
     node_words = word()
     block_cap = word()
+    ordered = word()
+    befores = word()
     # where in a slot the fields begin that not every query has
     vals_off = word()
     rank_off = word()
@@ -119,6 +126,8 @@ class Head(Record):
     score_off = word()
     place_off = word()
     heap_off = word()
+    status_off = word()
+    befores_off = word()
     # where the tables and parts begin (state/parts.py)
     streams_at = word()
     pools_at = word()
@@ -150,6 +159,12 @@ class Head(Record):
     nodes_at = word()
     orders_at = word()
     blocks_at = word()
+    edges_at = word()
+    evidence_at = word()
+    covers_at = word()
+    befores_at = word()
+    ordered_at = word()
+    steps_at = word()
 
 
 class Stream(Record):
@@ -177,6 +192,13 @@ class Stream(Record):
     patience = word("how long others wait for it")
     pool = word("which holds its residents")
     offset = word("its place among the streams of its pool")
+    dead = word("rows that had lost their last partner (release/rules.py)", saved=True, moved="always")
+    complete = word("rows whose matches were all found", saved=True, moved="always")
+    first_edge = word("its edges in the join graph, from here")
+    after_edge = word("to here")
+    first_cover = word("its covers, from here")
+    after_cover = word("to here")
+    remembers = word("whether rows that fail a filter are kept, to tell parents that come later")
 
 
 class Pool(Record):
@@ -213,6 +235,7 @@ class Slot(Record):
     gain = real("what it adds to an output value", saved=True, where=Head.gain_off, when="valued")
     score = real("its priority, or credit", saved=True, where=Head.score_off, when="scored")
     place = word("its place in the dense list (RAND)", where=Head.place_off, when="dense")
+    status = word("Unknown, Yes or No (release/rules.py)", saved=True, where=Head.status_off, when="releases")
     # in the heap of its key (heap.py), where credits move with the key
     child = word("its first child", where=Head.heap_off, when="credited")
     heap_next = word("its next sibling", where=Head.heap_off, step=1, when="credited")
@@ -265,12 +288,15 @@ class Kept(NamedTuple):
     when: str
     about: str
     saved: bool = True
+    kind: type = float
 
 
 KEPT_OF_KEYS = (
     Kept("worth", "valued", "arrivals weighted by output value"),
     Kept("filed", "credits_by_key", "the gains that are filed (levels.py)"),
     Kept("root", "credits_by_key", "the root of the heap of credits, as slot + 1", saved=False),
+    Kept("came", "releases", "when rows of the key came (release/evidence.py), 0 for never", kind=int),
+    Kept("came_time", "clusters_in_time", "the least time of one of them", kind=int),
     Kept("brief", "recent", "recent arrivals (policies/auto.py)"),
     Kept("brief_worth", "recent_worths", "and their output value"),
 )
@@ -328,7 +354,55 @@ class Histogram(Record):
     is_float = word("whether it holds floats")
 
 
-RECORDS = (Head, Stream, Pool, Directory, Slot, Link, Key, Chain, Node, Credit, Index, Predicate, Histogram)
+class Edge(Record):
+    """A neighbour of a stream in the join graph, seen from the stream (see release/rules.py)."""
+
+    stream = word("the stream")
+    other = word("its neighbour")
+    directory = word("where partners are found, NONE if nowhere")
+    link = word("the stream's link there")
+    plain = word("whether equal keys alone make partners")
+    is_child = word("whether a row of the stream has at most one partner")
+    is_parent = word("whether the neighbour's rows have at most one partner here")
+    is_exempt = word("whether such a parent finds out by itself that its child does not come")
+    first_evidence = word("evidence that no more partners come, from here")
+    after_evidence = word("to here")
+
+
+class Evidence(Record):
+    """What may show that no more partners of a row come on an edge (see release/evidence.py)."""
+
+    kind = word("by Integrity, Ordered or Clustered")
+    in_time = word("whether k is a time")
+    k = word("arrivals, or a length of time")
+    which = word("the word of a slot, the line of an ordered column, or the directory of a clustered one")
+    column = word("the number of the row that is compared with an ordered column")
+
+
+class Cover(Record):
+    """Edges of a stream whose neighbours reach every stream, by a bit for each, maybe with the stream's own help."""
+
+    edges = word()
+    own = word()
+
+
+class Ordered(Record):
+    """A column that comes nearly in order: what it has left behind for good, and steps that wait to become that."""
+
+    stream = word()
+    column = word("the number of its rows")
+    in_time = word("whether k is a time")
+    k = word()
+    stride = word("between steps, in arrivals or in time")
+    low = word("no row that is still to come lies below it", saved=True)
+    top = word("the largest that has come", saved=True)
+    top_time = word("the latest time that has come", saved=True)
+    first = word("the first step", saved=True)
+    used = word("steps that wait", saved=True)
+
+
+RECORDS = (Head, Stream, Pool, Directory, Slot, Link, Key, Chain, Node, Credit, Index, Predicate, Histogram,
+           Edge, Evidence, Cover, Ordered)
 HEAD_SIZE, STREAM_SIZE, POOL_SIZE, DIR_SIZE, INDEX_SIZE = (r.size for r in (Head, Stream, Pool, Directory, Index))
 LINK0, LINK_WORDS, PER_STREAM, CREDIT_SIZE, PRED_SIZE = (r.size for r in (Slot, Link, Chain, Credit, Predicate))
 KEY_REACH = 1 + PER_STREAM + Chain.tail  # the last word of a key of two streams that a probe reads
@@ -340,6 +414,12 @@ H_TREE = Histogram.size
 HEAD_ALWAYS, HEAD_SAME, HEAD_LEARNED = (Head.moved(when) for when in ("always", "same", "learned"))
 STREAM_ALWAYS, SLOT_ALWAYS = Stream.moved("always"), Slot.moved("always")
 EXPIRED, RELEASED, SHED, SAMPLED = Stream.expired, Stream.released, Stream.shed, Stream.sampled  # reasons (reasons.py)
+EDGE_SIZE, EVIDENCE_SIZE, COVER_SIZE, ORDERED_SIZE = (r.size for r in (Edge, Evidence, Cover, Ordered))
+STEPS = 64  # of an ordered column, of two words each: arrivals or time, and the largest until then
+UNKNOWN, YES, NO = range(3)  # what is known of a resident (release/rules.py)
+BARE = -2  # the row of payload of a resident without
+BY_INTEGRITY, BY_ORDER, BY_CLUSTER = range(3)
+NO_KEY = 0x6A09E667F3BCC908  # the code of rows without a key: as good as any, for such rows are never matched by it
 STREAM_BITS = 8  # the low bits of a slot's cost name the stream
 STREAM_MASK = (1 << STREAM_BITS) - 1
 # what the rule AUTO goes by: recent arrivals instead of all, those of all streams instead of the partners', all
@@ -373,6 +453,7 @@ LIFE_BINS = 128
 R_TICK, R_TIME, R_STREAM, R_LIVE, R_ROW, R_COST, R_GAIN, R_SLOT, R_CODES = range(9)
 
 PROBE_ONLY = 2  # in R_LIVE: the row probes but is not stored
+REFUSED = -1  # in R_LIVE: a filter refuses the row, and it has a number all the same
 LEAVING = -2  # R_SLOT at or below: the row is stored (in slot LEAVING - R_SLOT) until its group ends
 UNBIASED = -1.0  # in DROP: the share is found from what is seen
 

@@ -76,11 +76,9 @@ def raise_watermark(h: Any, block: Any, mark: int, ends: bool) -> None:
 
 
 @entry
-def release(h: Any, block: Any, slots: Any) -> None:
-    """Let residents depart that a constraint proves useless."""
-    m = memory_of(block)
-    for k in range(slots.shape[0]):
-        depart(h, m, slots[k], RELEASED)
+def collect(h: Any, block: Any) -> None:
+    """Release what can be released by now."""
+    h.collect(h, memory_of(block))
 
 
 @entry
@@ -212,7 +210,23 @@ def move_residents(
             b.w[word] = a.w[word]
         for d in range(a.dirs):
             move_frequencies(a, b, d, share, popular)
+    if b.head.status_off > 0:
+        for d in range(a.dirs):
+            move_came(a, b, d)
     return moved
+
+
+@inner
+def move_came(a: Memory, b: Memory, d: int) -> None:
+    """Copy when rows of the keys of a directory came, where these have residents."""
+    for key in range(directory_at(a, d).top):
+        if chain(key_at(a, d, key), 0).count == NONE:
+            continue
+        there = directory.find(b, d, key_at(a, d, key).code)
+        for stream in range(a.streams if there >= 0 else 0):
+            b.w[came_at(b, d, there, stream)] = a.w[came_at(a, d, key, stream)]
+            if a.head.clusters_in_time:
+                b.w[came_time_at(b, d, there, stream)] = a.w[came_time_at(a, d, key, stream)]
 
 
 @inner
@@ -252,6 +266,10 @@ def move_one(h: Any, a: Memory, b: Memory, slot: int, stream: int, extra_cost: i
         y.rank = x.rank
     if b.valued:
         y.gain = x.gain
+    if b.head.status_off > 0:
+        y.status = x.status
+        for k in range(b.head.befores):
+            b.w[before_at(b, there, k)] = a.w[before_at(a, slot, k)]
     h.moved(h, a, b, slot, there, same)
     admit(h, b, there)
     return there

@@ -2,26 +2,35 @@
 
 from windrow.kernels.jit import inline
 from windrow.kernels.layout import (
+    COVER_SIZE,
     CREDIT_SIZE,
     DIR_SIZE,
+    EDGE_SIZE,
+    EVIDENCE_SIZE,
     HIST_SIZE,
     INDEX_SIZE,
     LINK0,
     LINK_WORDS,
+    ORDERED_SIZE,
     PER_STREAM,
     POOL_SIZE,
     PRED_SIZE,
+    STEPS,
     STILL_WORDS,
     STREAM_MASK,
     STREAM_SIZE,
     Chain,
+    Cover,
     Credit,
     Directory,
+    Edge,
+    Evidence,
     Histogram,
     Index,
     Key,
     Link,
     Node,
+    Ordered,
     Pool,
     Predicate,
     Slot,
@@ -33,6 +42,7 @@ from windrow.kernels.records import reference
 _slot, _link, _stream, _pool, _directory = (reference(r) for r in (Slot, Link, Stream, Pool, Directory))
 _key, _chain, _node, _credit, _index = (reference(r) for r in (Key, Chain, Node, Credit, Index))
 _predicate, _histogram = (reference(r) for r in (Predicate, Histogram))
+_edge, _evidence, _cover, _ordered = (reference(r) for r in (Edge, Evidence, Cover, Ordered))
 
 
 @inline
@@ -147,3 +157,51 @@ def numbers_at(m: Memory, slot: int) -> int:
 def kept_at(m: Memory, key: Key, which: int, stream: int) -> int:
     """Where something stands that not every policy keeps of keys (layout.KEPT_OF_KEYS), by its place among them."""
     return key.at + 1 + (PER_STREAM + which) * m.streams + stream
+
+
+@inline
+def came_at(m: Memory, d: int, key: int, stream: int) -> int:
+    """Where it stands when rows of a key came on a stream (release/evidence.py)."""
+    return kept_at(m, key_at(m, d, key), m.head.came_place, stream)
+
+
+@inline
+def came_time_at(m: Memory, d: int, key: int, stream: int) -> int:
+    """Where the least time of one of them stands."""
+    return kept_at(m, key_at(m, d, key), m.head.came_place + 1, stream)
+
+
+@inline
+def before_at(m: Memory, slot: int, which: int) -> int:
+    """Where a slot says how many rows of a child stream had come before."""
+    return m.slots_at + slot * m.slot_words + m.head.befores_off + which
+
+
+@inline
+def edge_at(m: Memory, edge: int) -> Edge:
+    """A stream's edge in the join graph."""
+    return _edge(m.w, m.head.edges_at + edge * EDGE_SIZE)
+
+
+@inline
+def evidence_at(m: Memory, evidence: int) -> Evidence:
+    """A line of evidence."""
+    return _evidence(m.w, m.head.evidence_at + evidence * EVIDENCE_SIZE)
+
+
+@inline
+def cover_at(m: Memory, cover: int) -> Cover:
+    """A cover of a stream."""
+    return _cover(m.w, m.head.covers_at + cover * COVER_SIZE)
+
+
+@inline
+def ordered_at(m: Memory, k: int) -> Ordered:
+    """The line of an ordered column."""
+    return _ordered(m.w, m.head.ordered_at + k * ORDERED_SIZE)
+
+
+@inline
+def step_at(m: Memory, k: int, step: int) -> int:
+    """Where a step of an ordered column stands."""
+    return m.head.steps_at + (k * STEPS + step) * 2

@@ -32,6 +32,8 @@ from windrow.kernels.retain import depart, shed
 @inline
 def chosen(m: Memory, slot: int, share: float) -> bool:
     """Whether a resident belongs to the sample of a share of all rows."""
+    if slot_at(m, slot).row == BARE:
+        return False  # it is in no match
     return share == 1.0 or in_sample(row_word(m.head.seed, slot_at(m, slot).seq), share)
 
 
@@ -81,7 +83,9 @@ def mark_sample(block: Any, records: Any, words: int, share: float, numbers: Any
     m = memory_of(block)
     seq, k = m.head.seq, 0
     for at in range(0, records.shape[0], words):
-        if records[at + R_LIVE] != 0:
+        if records[at + R_LIVE] == REFUSED:
+            seq += 1
+        elif records[at + R_LIVE] != 0:
             stored = in_sample(row_word(m.head.seed, seq), share)
             records[at + R_LIVE] = 1 if stored else PROBE_ONLY
             while k < numbers.shape[0] and numbers[k] < seq:

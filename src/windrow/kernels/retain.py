@@ -225,7 +225,7 @@ def shed_from(h: Any, words: Any, pool: int) -> None:
         slot = h.ending(h, m, pool)  # what its window has almost left goes before what the policy would choose
         if slot < 0:
             slot = h.victim(h, m, pool)
-        depart(h, m, slot, SHED)
+        depart(h, m, slot, h.why_shed(h, m, slot))
 
 
 @inline

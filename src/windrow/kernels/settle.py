@@ -39,6 +39,7 @@ def fill(h: Any, m: Memory, r: Any, rx: Any, at: int) -> int:
     """A slot with the data of the arriving row at a place, its keys opened, not yet a resident."""
     m.head.seq += 1
     slot, stream = copy_row(m, r, rx, at), r[at + R_STREAM]
+    h.stored(h, m, slot, stream)
     for link in range(m.links):
         d = directory_of(m, stream, link)
         if d >= 0:
@@ -118,6 +119,10 @@ def settle_row(h: Any, m: Memory, r: Any, rx: Any, at: int, key: int, alone: boo
     if r[at + R_LIVE] == PROBE_ONLY:
         pass_key(m, 0, key)
         return
+    if h.useless(h, m, r, at, key):
+        h.let_pass(h, m, r, at)
+        pass_key(m, 0, key)
+        return
     out = left_out(m, r, at)
     if refused(m, r, at) or (m.head.fail_when_full == 0 and alone and (out or h.hopeless(h, m, r, at, key))):
         reason = SAMPLED if out else SHED
@@ -130,6 +135,7 @@ def settle_row(h: Any, m: Memory, r: Any, rx: Any, at: int, key: int, alone: boo
         key = meet_key(h, m, 0, r[at + R_CODES])
     hold_key(m, 0, key)
     slot = copy_row(m, r, rx, at)
+    h.stored(h, m, slot, r[at + R_STREAM])
     link_at(m, slot, 0).key = key
     store(h, m, r, rx, at, slot, out)
 

@@ -27,7 +27,7 @@ from windrow.kernels.apart import apart, length
 from windrow.kernels.chains import oldest
 from windrow.kernels.directory import find
 from windrow.kernels.jit import inline
-from windrow.kernels.layout import DONE, NONE
+from windrow.kernels.layout import DONE, NONE, R_LIVE, REFUSED, SHED
 from windrow.kernels.memory import Memory
 from windrow.kernels.places import slot_at, stream_at
 
@@ -196,6 +196,82 @@ def moved(h: Any, a: Memory, b: Memory, slot: int, there: int, same: bool) -> No
 
     `same` says whether `a` has the same policy.
     """
+
+
+# -- hooks of joins that release by constraints (kernels/release/hooks.py); policies have no say in them --
+
+RELEASES = False  # whether residents are released
+
+
+@inline
+def observed(h: Any, m: Memory, r: Any, at: int) -> None:
+    """The row at a place has been counted, whatever becomes of it."""
+
+
+@inline
+def refused(h: Any, m: Memory, r: Any, rx: Any, at: int) -> None:
+    """The row at a place can never match. If it has a number all the same, it is taken."""
+    if r[at + R_LIVE] == REFUSED:
+        m.head.seq += 1
+
+
+@inline
+def hides(h: Any, m: Memory) -> bool:
+    """Whether some residents may be invisible."""
+    return False
+
+
+@inline
+def visible(h: Any, m: Memory, slot: int) -> bool:
+    """Whether a resident can be in a match."""
+    return True
+
+
+@inline
+def paired(h: Any, m: Memory, slot: int) -> None:
+    """A resident is in a match."""
+
+
+@inline
+def stored(h: Any, m: Memory, slot: int, stream: int) -> None:
+    """A slot has been filled with an arriving row of a stream."""
+
+
+@inline
+def noted(h: Any, m: Memory, r: Any, at: int) -> None:
+    """The row at a place has been settled."""
+
+
+@inline
+def useless(h: Any, m: Memory, r: Any, at: int, key: int) -> bool:
+    """Whether the row at a place of a join of two streams, which has been probed, need not be stored."""
+    return False
+
+
+@inline
+def let_pass(h: Any, m: Memory, r: Any, at: int) -> None:
+    """Such a row leaves."""
+
+
+@inline
+def settled(h: Any, m: Memory, r: Any, at: int) -> None:
+    """The row at a place of a join of two streams has been settled."""
+
+
+@inline
+def why_shed(h: Any, m: Memory, slot: int) -> int:
+    """For which reason a resident departs that must make room."""
+    return SHED
+
+
+@inline
+def ended(h: Any, m: Memory) -> None:
+    """A group of rows has been taken."""
+
+
+@inline
+def collect(h: Any, m: Memory) -> None:
+    """Release what can be released."""
 
 
 @inline

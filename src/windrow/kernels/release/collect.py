@@ -1,0 +1,87 @@
+"""When the rules are applied: to all residents, each time a quarter of them has arrived since.
+
+So judging costs a few looks per arrival, and at most about a quarter more is held than the rules would leave. Where
+judging frees next to nothing it is done less often, down to once in eight times the residents; one that frees much
+brings the pace back. The pace follows from what was taken, so it does not depend on how rows were cut into batches.
+
+Rules feed each other along the graph: that a child is No kills its parents, that a parent is complete may free its
+child. Streams are therefore judged in their order and back, until nothing changes, or a few times.
+"""
+
+from typing import Any
+
+from windrow.kernels.jit import inline, inner
+from windrow.kernels.layout import BARE, NO, RELEASED, STREAM_BITS
+from windrow.kernels.memory import Memory, memory_of
+from windrow.kernels.places import slot_at, stream_at
+from windrow.kernels.release.evidence import pass_steps
+from windrow.kernels.release.rules import is_wanted, judge
+from windrow.kernels.retain import charge, depart
+
+ROUNDS = 6
+LEAST = 256  # arrivals between two collections
+SLOWEST = 32  # quarters of the residents
+
+
+@inline
+def bare(m: Memory, stream: int, slot: int) -> None:
+    """Let a resident stay without payload."""
+    at = slot_at(m, slot)
+    if at.row != BARE:
+        cost = at.cost >> STREAM_BITS
+        charge(m, stream, 0, m.head.bare_cost - cost, 0)
+        at.row = BARE
+        at.cost = (m.head.bare_cost << STREAM_BITS) | stream
+
+
+@inline
+def judge_stream(h: Any, m: Memory, stream: int) -> bool:
+    """Judge the residents of a stream, and release those that may leave; whether anything has changed."""
+    changed = False
+    slot = stream_at(m, stream).oldest
+    while slot >= 0:
+        after = slot_at(m, slot).newer
+        changed |= judge(m.w, stream, slot)
+        if slot_at(m, slot).status == NO:
+            if not is_wanted(m, stream, slot):
+                depart(h, m, slot, RELEASED)
+                changed = True
+            else:
+                bare(m, stream, slot)
+        slot = after
+    return changed
+
+
+@inline
+def held(m: Memory) -> int:
+    """Residents of all streams."""
+    rows = 0
+    for stream in range(m.streams):
+        rows += stream_at(m, stream).rows
+    return rows
+
+
+@inner
+def collect(h: Any, words: Any) -> None:
+    """Judge all residents, and release those that may leave."""
+    m = memory_of(words)
+    before = held(m)
+    for k in range(m.head.ordered):
+        pass_steps(m, k)
+    for turn in range(ROUNDS):
+        changed = False
+        for k in range(m.streams):
+            changed |= judge_stream(h, m, k if turn % 2 else m.streams - 1 - k)
+        if not changed:
+            break
+    m.head.collected = m.head.arrivals
+    if before - held(m) < before >> 4:
+        m.head.pace = min(2 * m.head.pace, SLOWEST)
+    else:
+        m.head.pace = 1
+
+
+@inline
+def is_due(m: Memory) -> bool:
+    """Whether enough has come since residents were last judged."""
+    return m.head.arrivals - m.head.collected >= max(LEAST, held(m) * m.head.pace >> 2)

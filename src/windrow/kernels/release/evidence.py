@@ -1,0 +1,187 @@
+"""Evidence that no row which is still to come is a partner: what every arrival leaves behind, and what that shows.
+
+    came       key, stream     rows of the stream with this key: 0, or the arrivals of the stream when the first of them
+                               came, plus one for each further. So `rank - came` rows with other keys came since.
+    before     slot            arrivals of a child stream when the row came
+    steps      ordered column  (arrivals or latest time, largest value until then), some of them, newest last
+
+A row is *closed* to a neighbour if one of these holds:
+
+    met        it has at most one partner there, and a row of its key has come
+    Integrity  k rows of the neighbour came since; or the watermark is more than k past its time
+    Ordered    its value lies below the largest of all rows but the last k, or of all that are k behind the watermark
+    Clustered  its values came, and since then more than k rows with others; or the first is k behind the watermark
+
+Steps are kept one for each of k / 62 arrivals, so evidence of order may come late by as much, and is exact for small k.
+A row of time t that is still to come has t at or above the watermark, so times need no order of arrival.
+"""
+
+from typing import Any
+
+from windrow.kernels.apart import apart, length
+from windrow.kernels.directory import find
+from windrow.kernels.jit import inline, inner
+from windrow.kernels.layout import (
+    BY_CLUSTER,
+    BY_INTEGRITY,
+    NO_KEY,
+    R_CODES,
+    R_STREAM,
+    R_TIME,
+    STEPS,
+    Edge,
+    Evidence,
+    Ordered,
+)
+from windrow.kernels.memory import Memory, memory_of
+from windrow.kernels.places import (
+    before_at,
+    came_at,
+    came_time_at,
+    directory_of,
+    evidence_at,
+    key_at,
+    key_of,
+    numbers_at,
+    ordered_at,
+    slot_at,
+    step_at,
+    stream_at,
+)
+
+
+@inline
+def behind(time: int, distance: int, mark: int) -> bool:
+    """Whether a time lies more than a distance before a mark."""
+    return mark > time and apart(mark, time) > length(distance)
+
+
+# -- what arrivals leave behind ----------------------------------------------------------------------------------------
+
+
+@inner
+def observe(words: Any, r: Any, at: int) -> None:
+    """Let the arriving row at a place, whatever becomes of it, tell ordered columns of its stream what has come."""
+    m = memory_of(words)
+    stream = r[at + R_STREAM]
+    for k in range(m.head.ordered):
+        line = ordered_at(m, k)
+        if line.stream == stream:
+            line.top = max(line.top, r[at + R_CODES + m.links + line.column])
+            line.top_time = max(line.top_time, r[at + R_TIME])
+            add_step(m, line, k, line.top_time if line.in_time else stream_at(m, stream).rank)
+
+
+@inline
+def add_step(m: Memory, line: Ordered, k: int, now: int) -> None:
+    """Note how far a column has come, unless that was noted a moment ago."""
+    if line.used > 0:
+        last = step_at(m, k, (line.first + line.used - 1) % STEPS)
+        if m.w[last] == now:
+            m.w[last + 1] = line.top
+            return
+        if line.used == STEPS or (now > m.w[last] and apart(now, m.w[last]) < length(line.stride)):
+            return
+    here = step_at(m, k, (line.first + line.used) % STEPS)
+    m.w[here], m.w[here + 1] = now, line.top
+    line.used += 1
+
+
+@inline
+def pass_steps(m: Memory, k: int) -> None:
+    """Let the steps of an ordered column that are k behind say what it has left behind."""
+    line = ordered_at(m, k)
+    now = m.head.watermark if line.in_time else stream_at(m, line.stream).rank
+    while line.used > 0:
+        here = step_at(m, k, line.first)
+        past = behind(m.w[here], line.k, now) if line.in_time else now - m.w[here] >= line.k
+        if not past:
+            break
+        line.low = m.w[here + 1]
+        line.first = (line.first + 1) % STEPS
+        line.used -= 1
+
+
+@inline
+def note_key(m: Memory, stream: int, d: int, key: int, time: int) -> None:
+    """Note that a row of a stream came under a key."""
+    came, is_first = came_at(m, d, key, stream), False
+    if m.w[came] > 0:
+        m.w[came] += 1
+    else:
+        m.w[came] = stream_at(m, stream).rank
+        is_first = True
+    if m.head.clusters_in_time:
+        least = came_time_at(m, d, key, stream)
+        if is_first or time < m.w[least]:
+            m.w[least] = time
+
+
+@inner
+def note_codes(words: Any, r: Any, at: int) -> None:
+    """Note that a row came, under those of its keys that are known here."""
+    m = memory_of(words)
+    stream = r[at + R_STREAM]
+    for link in range(m.links):
+        d = directory_of(m, stream, link)
+        if d >= 0 and r[at + R_CODES + link] != NO_KEY:
+            key = find(m, d, r[at + R_CODES + link])
+            if key >= 0:
+                note_key(m, stream, d, key, r[at + R_TIME])
+
+
+@inline
+def note_befores(m: Memory, slot: int, stream: int) -> None:
+    """Note in a slot how many rows of child streams had come before its row."""
+    for k in range(m.head.befores):
+        child = m.w[m.head.befores_at + stream * m.head.befores + k]
+        if child >= 0:
+            m.w[before_at(m, slot, k)] = stream_at(m, child).rank
+
+
+# -- what they show ----------------------------------------------------------------------------------------------------
+
+
+@inline
+def has_met(m: Memory, edge: Edge, slot: int) -> bool:
+    """Whether the only partner that a resident can have on an edge has come."""
+    return edge.is_child != 0 and m.w[came_at(m, edge.directory, key_of(m, slot, edge.link), edge.other)] > 0
+
+
+@inline
+def is_closed(m: Memory, edge: Edge, slot: int) -> bool:
+    """Whether no row that is still to come is a partner of a resident on an edge."""
+    if edge.directory < 0:
+        return False
+    if has_met(m, edge, slot):
+        return True
+    for k in range(edge.first_evidence, edge.after_evidence):
+        if shows(m, evidence_at(m, k), edge, slot):
+            return True
+    return False
+
+
+@inline
+def shows(m: Memory, line: Evidence, edge: Edge, slot: int) -> bool:
+    """Whether evidence shows that a resident has no more partners to come."""
+    if line.kind == BY_INTEGRITY:
+        if line.in_time:
+            return behind(slot_at(m, slot).time, line.k, m.head.watermark)
+        return stream_at(m, edge.other).rank - m.w[before_at(m, slot, line.which)] >= line.k
+    if line.kind == BY_CLUSTER:
+        link = link_into(m, edge.stream, line.which)
+        key = key_of(m, slot, link)
+        came = m.w[came_at(m, line.which, key, edge.other)]
+        if came == 0:
+            return False
+        if line.in_time:
+            return behind(m.w[came_time_at(m, line.which, key, edge.other)], line.k, m.head.watermark)
+        return stream_at(m, edge.other).rank - came > line.k
+    return m.w[numbers_at(m, slot) + line.column] < ordered_at(m, line.which).low
+
+
+@inline
+def link_into(m: Memory, stream: int, d: int) -> int:
+    """A stream's link into a directory."""
+    return m.w[m.head.position_at + stream * m.dirs + d]
+

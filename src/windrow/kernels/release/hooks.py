@@ -1,0 +1,136 @@
+"""What a join that releases does at the hooks of its driver (kernels/policies/policy.py lists them)."""
+
+from typing import Any
+
+from windrow.kernels.jit import inline
+from windrow.kernels.layout import (
+    BARE,
+    NO,
+    NONE,
+    R_CODES,
+    R_LIVE,
+    R_STREAM,
+    R_TIME,
+    REFUSED,
+    RELEASED,
+    SHED,
+    STREAM_BITS,
+    UNKNOWN,
+    YES,
+)
+from windrow.kernels import reasons
+from windrow.kernels.memory import Memory
+from windrow.kernels.directory import find
+from windrow.kernels.places import came_at, chain, edge_at, key_at, slot_at, stream_at
+from windrow.kernels.release import collect as collecting
+from windrow.kernels.release.evidence import note_befores, note_codes, note_key, observe
+from windrow.kernels.retain import admit, depart
+from windrow.kernels.settle import fill
+
+RELEASES = True
+
+
+@inline
+def observed(h: Any, m: Memory, r: Any, at: int) -> None:
+    """An arrival tells what has come, whatever becomes of it."""
+    if m.head.ordered > 0:
+        observe(m.w, r, at)
+
+
+@inline
+def refused(h: Any, m: Memory, r: Any, rx: Any, at: int) -> None:
+    """N1: a row that a filter refuses is No, and stays where parents that come later ask for it."""
+    if r[at + R_LIVE] == REFUSED and stream_at(m, r[at + R_STREAM]).remembers:
+        slot = fill(h, m, r, rx, at)
+        line = slot_at(m, slot)
+        line.cost = (m.head.bare_cost << STREAM_BITS) | r[at + R_STREAM]
+        line.row, line.status = BARE, NO
+        h.starts(h, m, rx, at, slot)
+        admit(h, m, slot)
+    note_codes(m.w, r, at)
+
+
+@inline
+def visible(h: Any, m: Memory, slot: int) -> bool:
+    """No rows are in no match."""
+    return slot_at(m, slot).status != NO
+
+
+@inline
+def hides(h: Any, m: Memory) -> bool:
+    """Some residents may be invisible."""
+    return True
+
+
+@inline
+def paired(h: Any, m: Memory, slot: int) -> None:
+    """Y2."""
+    slot_at(m, slot).status = YES
+
+
+@inline
+def stored(h: Any, m: Memory, slot: int, stream: int) -> None:
+    """A slot has been filled with an arriving row."""
+    slot_at(m, slot).status = UNKNOWN
+    note_befores(m, slot, stream)
+
+
+@inline
+def noted(h: Any, m: Memory, r: Any, at: int) -> None:
+    """An arriving row has been settled: its keys know that it came."""
+    note_codes(m.w, r, at)
+
+
+@inline
+def useless(h: Any, m: Memory, r: Any, at: int, key: int) -> bool:
+    """Whether the row at a place, of a join of two streams, need not be stored: its only partner has come already."""
+    if key < 0:
+        return False
+    edge = edge_at(m, stream_at(m, r[at + R_STREAM]).first_edge)
+    return edge.is_child != 0 and m.w[came_at(m, 0, key, edge.other)] > 0
+
+
+@inline
+def settled(h: Any, m: Memory, r: Any, at: int) -> None:
+    """A row of a join of two streams has been settled: whoever waited for it as their only partner leaves."""
+    stream, code = r[at + R_STREAM], r[at + R_CODES]
+    key = find(m, 0, code)
+    if key < 0:
+        return
+    note_key(m, stream, 0, key, r[at + R_TIME])
+    if edge_at(m, stream_at(m, stream).first_edge).is_parent == 0:
+        return
+    other = 1 - stream
+    while True:  # the key's record may go with its last resident
+        key = find(m, 0, code)
+        slot = NONE if key < 0 else chain(key_at(m, 0, key), other).head
+        if slot < 0:
+            break
+        stream_at(m, other).complete += 1
+        depart(h, m, slot, RELEASED)
+
+
+@inline
+def let_pass(h: Any, m: Memory, r: Any, at: int) -> None:
+    """A row that need not be stored leaves at once."""
+    stream_at(m, r[at + R_STREAM]).complete += 1
+    reasons.count(m, r[at + R_STREAM], RELEASED)
+
+
+@inline
+def why_shed(h: Any, m: Memory, slot: int) -> int:
+    """A No row is in no match: to let it go for lack of memory loses nothing."""
+    return RELEASED if slot_at(m, slot).status == NO else SHED
+
+
+@inline
+def ended(h: Any, m: Memory) -> None:
+    """A group has ended."""
+    if collecting.is_due(m):
+        collecting.collect(h, m.w)
+
+
+@inline
+def collect(h: Any, m: Memory) -> None:
+    """Judge all residents now."""
+    collecting.collect(h, m.w)
