@@ -88,6 +88,7 @@ def test_one_version() -> None:
 def test_no_word_of_the_layout_has_two_meanings() -> None:
     """A name that is given twice makes kernels write over another's words without any error."""
     tree = ast.parse((ROOT / "src/windrow/kernels/layout.py").read_text())
-    targets = [t for node in ast.walk(tree) if isinstance(node, ast.Assign) for t in node.targets]
-    names = [name.id for t in targets for name in ast.walk(t) if isinstance(name, ast.Name)]
-    assert [name for name, times in Counter(names).items() if times > 1] == []
+    for scope in (tree, *(node for node in tree.body if isinstance(node, ast.ClassDef))):
+        targets = [t for node in scope.body if isinstance(node, ast.Assign) for t in node.targets]
+        names = [name.id for t in targets for name in ast.walk(t) if isinstance(name, ast.Name)]
+        assert [name for name, times in Counter(names).items() if times > 1] == []

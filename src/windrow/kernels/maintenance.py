@@ -26,7 +26,6 @@ from windrow.kernels.layout import (
     LATEST,
     NONE,
     PER_STREAM,
-    RELEASED,
     SLOT_ALWAYS,
     START_TUNED,
     STREAM_ALWAYS,
@@ -46,7 +45,7 @@ from windrow.kernels.places import (
     slot_at,
     stream_at,
 )
-from windrow.kernels.retain import admit, any_over, depart, depart_one, expire_all, move_watermark, shed
+from windrow.kernels.retain import admit, any_over, depart_one, expire_all, move_watermark, shed
 from windrow.kernels.statistics.histogram import hist_learn
 from windrow.kernels.trials import counts_in_sample, row_in_sample
 

@@ -20,7 +20,6 @@ from windrow.kernels.layout import (
     EXPIRED,
     LATEST,
     NONE,
-    SHED,
     STREAM_BITS,
     Stream,
 )

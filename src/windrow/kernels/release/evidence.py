@@ -40,7 +40,6 @@ from windrow.kernels.places import (
     came_time_at,
     directory_of,
     evidence_at,
-    key_at,
     key_of,
     numbers_at,
     ordered_at,

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from windrow.kernels import reasons
+from windrow.kernels.directory import find
 from windrow.kernels.jit import inline
 from windrow.kernels.layout import (
     BARE,
@@ -18,9 +20,7 @@ from windrow.kernels.layout import (
     UNKNOWN,
     YES,
 )
-from windrow.kernels import reasons
 from windrow.kernels.memory import Memory
-from windrow.kernels.directory import find
 from windrow.kernels.places import came_at, chain, edge_at, key_at, slot_at, stream_at
 from windrow.kernels.release import collect as collecting
 from windrow.kernels.release.evidence import note_befores, note_codes, note_key, observe
