@@ -11,6 +11,7 @@ from windrow.engine.announced import announce
 from windrow.engine.equality import Directory, directories
 from windrow.engine.outputs import OutputColumn, outputs
 from windrow.engine.ranges import Number, Numbers, numbers
+from windrow.engine.releasing import Releasing, add_directories, add_numbers
 from windrow.errors import MemoryTooSmall, SpecError, UnknownColumn
 from windrow.kernels import layout as at
 from windrow.kernels.hooks import hooks
@@ -79,15 +80,15 @@ class Binding:
 
 def bind(query: Query, schemas: dict[str, pa.Schema], own_clock: bool = True) -> Binding:
     """Check a query against its streams' schemas and plan it."""
-    if query.constraints is not None:
-        raise SpecError("this engine does not release rows by constraints yet: leave constraints out of the query")
+    constraints = query.constraints if isinstance(query.constraints, tuple) else ()
     announce(query)
     _check_columns(query, schemas)
     untimed = any(stream.time is None for stream in query.streams)
     types = [None if untimed else schemas[s.name].field(s.time).type for s in query.streams]
     domain = time_domain(types, [f"{s.name}.{s.time}" for s in query.streams])
-    dirs = directories(query, schemas)
+    dirs = add_directories(directories(query, schemas), query, constraints)
     nums = numbers(query, schemas)
+    add_numbers(nums, query, constraints, schemas)
     results = tuple(outputs(query, schemas, join) for join in query.joins)
     plan = Plan(
         classes=_classes(len(query.streams), dirs),
@@ -100,6 +101,7 @@ def bind(query: Query, schemas: dict[str, pa.Schema], own_clock: bool = True) ->
         probe_order=_probe_order(query),
         joins=_joins(query, dirs, nums),
         own_clock=own_clock,
+        release=Releasing(query, constraints, dirs, nums, domain).plan() if constraints else None,
     )
     plan, recall_bytes = _with_budget(plan, query)
     return Binding(
@@ -136,7 +138,7 @@ def _classes(streams: int, dirs: list[Directory]) -> np.ndarray:
 def _predicates(dirs: list[Directory], nums: Numbers) -> np.ndarray:
     lines = []
     for d, directory in enumerate(dirs):
-        for left, right in directory.pairs:
+        for left, right in directory.pairs if directory.probed else ():
             line = np.zeros(at.PRED_SIZE, np.int64)
             line[[at.Predicate.left, at.Predicate.right, at.Predicate.left_col]] = left, right, d
             lines.append(line)
@@ -168,7 +170,7 @@ def _payload(
         {o.column for chosen in results for o in chosen if o.stream == s} for s in range(len(query.streams))
     ]
     for directory in dirs:
-        if not directory.exact:
+        if not directory.exact and directory.probed:
             for s, columns in directory.columns.items():
                 keep[s].update(columns)
     return tuple(tuple(c for c in schemas[name].names if c in keep[s]) for s, name in enumerate(query.names))

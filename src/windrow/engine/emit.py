@@ -93,6 +93,8 @@ def _verified(binding: Binding, payloads: list[pa.Table], index: list[pa.Array],
     """Which matches have truly equal keys, or None if all have: hashed keys are compared in full."""
     true: np.ndarray | None = None
     for directory in binding.directories:
+        if not directory.probed:
+            continue
         if directory.exact or directory.join != join:
             continue
         sides = {

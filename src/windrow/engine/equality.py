@@ -24,6 +24,7 @@ class Directory:
     columns: dict[int, tuple[str, ...]]
     types: tuple[pa.DataType, ...]
     join: int = 0
+    probed: bool = True  # whether matches are found there; else only constraints read it
 
     @property
     def exact(self) -> bool:

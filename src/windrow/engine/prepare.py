@@ -18,17 +18,16 @@ import pyarrow as pa
 from windrow.engine.bind import Binding
 from windrow.engine.filters import passes
 from windrow.engine.intake import as_table
-from windrow.engine.ranges import Number
+from windrow.engine.ranges import IN_ORDER, Number
 from windrow.errors import InputError
 from windrow.kernels import layout as at
 from windrow.kernels.rows import pack
-from windrow.state.coding import key_codes, number_codes, row_bytes, times
+from windrow.state.coding import key_codes, number_codes, ordered_codes, row_bytes, times
 from windrow.state.columns import empty_table
 
 PIECE_ROWS = 1 << 15  # records packed at a time: they stay in the cache between packing and joining
 PAYLOAD_CHARGE = 1.25  # what Payload.tidy lets lie dead is charged too
 LARGEST_COST = 2**31
-NO_KEY = 0x6A09E667F3BCC908  # the code of rows without a key: as good as any, for such rows are never matched by it
 
 
 @dataclass
@@ -46,6 +45,7 @@ class Rows:
     timed: np.ndarray | None = None  # rows that have a time (None: all)
     keyed: tuple[np.ndarray | None, ...] = ()  # by code, rows that have the key (None: all): for routing
     place: np.ndarray | None = None  # where the rows stand in the table (None: they are all of it, in its order)
+    refused: np.ndarray | None = None  # rows that a filter refuses and that are residents all the same (None: no such)
 
     def part(self, where: np.ndarray) -> "Rows":
         """Some of the rows, in any order; the table is not copied."""
@@ -68,6 +68,7 @@ class Rows:
             timed=None if self.timed is None else self.timed[where],
             keyed=tuple(None if has is None else has[where] for has in self.keyed),
             place=place,
+            refused=None if self.refused is None else self.refused[where],
         )
 
     def judged(self, watermark: int) -> "Rows":
@@ -75,7 +76,8 @@ class Rows:
         if watermark == at.LOW:
             return self
         counted = self.counted & (self.time >= watermark)
-        return replace(self, counted=counted, keep=self.keep & counted)
+        refused = None if self.refused is None else self.refused & counted
+        return replace(self, counted=counted, keep=self.keep & counted, refused=refused)
 
     def charged(self, binding: Binding, stream: int) -> "Rows":
         """The rows with what they cost, and what they are worth, where the query has another budget or policy."""
@@ -109,7 +111,8 @@ class Rows:
     @property
     def ignored(self) -> int:
         """How many rows can never match."""
-        return len(self.time) - self.late - int(self.keep.sum())
+        refused = 0 if self.refused is None else int(self.refused.sum())
+        return len(self.time) - self.late - int(self.keep.sum()) - refused
 
 
 def tables(binding: Binding, batches: Mapping[str, Any]) -> list[pa.Table]:
@@ -149,8 +152,9 @@ def rows_of(binding: Binding, stream: int, table: pa.Table, first_rank: int = 0)
         time, timed = times(table[spec.time], binding.domain, f"{name}.{spec.time}")
     counted = np.ones(n, np.bool_) if timed is None else timed
     keep = counted.copy()
+    passed = np.ones(n, np.bool_)
     for filter_ in spec.where:
-        keep &= passes(filter_, table[filter_.column], name)
+        passed &= passes(filter_, table[filter_.column], name)
     if binding.plan.joins is None:
         codes, keyed = _codes(binding, stream, table)
         numbers, present = _numbers(binding, stream, table)
@@ -161,8 +165,11 @@ def rows_of(binding: Binding, stream: int, table: pa.Table, first_rank: int = 0)
         keyed = ()
         codes, numbers = _words_by_join(binding, stream, table)
         keep &= numbers[0] != 0
+    release = binding.plan.release
+    refused = keep & ~passed if release is not None and release.remembers[stream] and spec.where else None
+    keep &= passed
     charges, worth = costs(binding, stream, table), gains(binding, stream, table)
-    return Rows(table, time, keep, counted, codes, numbers, charges, worth, timed, keyed)
+    return Rows(table, time, keep, counted, codes, numbers, charges, worth, timed, keyed, refused=refused)
 
 
 def _codes(binding: Binding, stream: int, table: pa.Table) -> tuple[list[np.ndarray], tuple[np.ndarray | None, ...]]:
@@ -178,8 +185,8 @@ def codes_in(binding: Binding, stream: int, d: int, table: pa.Table) -> tuple[np
     where = [f"{binding.query.names[stream]}.{c}" for c in names]
     code, valid = key_codes([table[c] for c in names], directory.types, where=where, mask=binding.code_mask)
     words = code.view(np.int64)
-    if binding.plan.joins is not None and valid is not None:  # the row may still match in another join
-        words = np.where(valid, words, NO_KEY)
+    if valid is not None and (binding.plan.joins is not None or binding.plan.releases):
+        words = np.where(valid, words, at.NO_KEY)  # the row may match in another join, or tell what has come
     return words, valid
 
 
@@ -188,7 +195,7 @@ def _numbers(binding: Binding, stream: int, table: pa.Table) -> tuple[list[np.nd
     for number in binding.numbers[stream]:
         bits, valid = number_bits(binding, stream, number, table)
         found.append(bits)
-        if valid is not None:
+        if valid is not None and number.domain != IN_ORDER:
             keep &= valid
         if number.refuses_nan:
             keep &= ~np.isnan(bits.view(np.float64))
@@ -221,6 +228,10 @@ def _words_by_join(binding: Binding, stream: int, table: pa.Table) -> tuple[list
 def number_bits(binding: Binding, stream: int, number: Number, table: pa.Table) -> tuple[np.ndarray, np.ndarray | None]:
     """A value column of a stream's rows as words, and which rows have a value (None: all)."""
     where = f"{binding.query.names[stream]}.{number.column}"
+    if number.domain == IN_ORDER:
+        bits, valid = number_codes(table[number.column], number.type, number.counts_as, where)  # type: ignore[arg-type]
+        bits = ordered_codes(bits, number.counts_as)  # type: ignore[arg-type]
+        return (bits if valid is None else np.where(valid, bits, at.LOW)), valid
     if number.domain == "code":
         code, valid = key_codes([table[number.column]], [number.type], where=[where])
         return code.view(np.int64), valid
@@ -274,9 +285,9 @@ class Packed:
         self.stream = np.repeat(np.arange(len(rows)), sizes)
         self.row = np.concatenate([bases[s] + r.places[chosen[s]] for s, r in enumerate(rows)])
         time = np.concatenate([r.time[c] for r, c in zip(rows, chosen, strict=True)])
-        live = np.concatenate([r.keep[c] for r, c in zip(rows, chosen, strict=True)])
+        live = np.concatenate([_live(r)[c] for r, c in zip(rows, chosen, strict=True)])
         cost = np.concatenate([r.cost[c] for r, c in zip(rows, chosen, strict=True)])
-        self.head = np.stack([time, self.stream, live.astype(np.int64), self.row, cost])
+        self.head = np.stack([time, self.stream, live, self.row, cost])
         self.gain = np.concatenate([r.gain[c] if len(r.gain) else r.gain for r, c in zip(rows, chosen, strict=True)])
         self.codes = _stacked([r.codes for r in rows], chosen, sizes, binding.plan.links)
         self.numbers = _stacked([r.numbers for r in rows], chosen, sizes, binding.plan.numbers.shape[1])
@@ -326,6 +337,12 @@ class Packed:
             ahead = self.tick[self.order[end : end + PIECE_ROWS]]
             end += int(np.searchsorted(ahead, tick, side="right"))
         return end
+
+
+def _live(rows: Rows) -> np.ndarray:
+    """The word that says whether rows are taken."""
+    live = rows.keep.astype(np.int64)
+    return live if rows.refused is None else np.where(rows.refused, at.REFUSED, live)
 
 
 def _stacked(parts: list[list[np.ndarray]], chosen: list[Any], sizes: list[int], width: int) -> np.ndarray:

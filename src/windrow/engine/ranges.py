@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from windrow.errors import KeyTypeError
+from windrow.errors import KeyTypeError, SpecError
 from windrow.kernels import layout as at
 from windrow.spec import Band, Compare, Distance, Duration, Predicate, Query, split_reference
 from windrow.state.coding import as_word, common_key_type, common_number_type, width_in_units
@@ -15,6 +15,7 @@ COMPARISONS = {"<": at.P_LT, "<=": at.P_LE, ">": at.P_GT, ">=": at.P_GE, "!=": a
 
 
 JOINS = "joins"  # the domain of the word that says in which of several joins a row can match
+IN_ORDER = "order"  # the domain of numbers that are only compared with those of an ordered column
 
 
 @dataclass(frozen=True)
@@ -23,9 +24,10 @@ class Number:
 
     column: str
     type: pa.DataType
-    domain: str  # "int", "float", "code" for columns that are only tested for being different, or JOINS
+    domain: str  # "int", "float", "code" for columns that are only tested for being different, JOINS or IN_ORDER
     refuses_nan: bool = False
     join: int = 0
+    counts_as: str = ""  # "int" or "float", of what is IN_ORDER
 
 
 @dataclass
@@ -38,8 +40,21 @@ class Numbers:
     join: int = 0  # whose predicates are being added
 
     def matrix(self) -> np.ndarray:
-        """[stream, column]: 2 bits of joins, 1 float bits, 0 integers, -1 nothing."""
-        return self._matrix(lambda c: 2 if c.domain == JOINS else int(c.domain == "float"))
+        """[stream, column]: 3 what is only put in order, 2 bits of joins, 1 float bits, 0 integers, -1 nothing."""
+        kinds = {JOINS: 2, IN_ORDER: 3, "float": 1}
+        return self._matrix(lambda c: kinds.get(c.domain, 0))
+
+    def add_ordered(self, stream: int, number: Number) -> None:
+        """A column that is only put in order, once."""
+        for known in self.columns[stream]:
+            if known.domain == IN_ORDER and known.column == number.column:
+                if known.type != number.type:
+                    raise SpecError(
+                        f"column {number.column!r} is ordered, and compared with columns as {known.type} and as "
+                        f"{number.type}: cast them to one type"
+                    )
+                return
+        self.columns[stream].append(number)
 
     def joins(self) -> np.ndarray:
         """[stream, column]: the join that reads it, or -1."""

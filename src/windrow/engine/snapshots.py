@@ -109,7 +109,7 @@ def shrunk(shard: Shard, payloads: Sequence[Payload]) -> Shard:
 
 def _recodable(binding: Binding, stream: int) -> frozenset[str]:
     """The columns of residents that can be computed again from their payload."""
-    if not binding.keeps_payload:
+    if not binding.keeps_payload or binding.plan.releases:  # a resident that waits to be released has no payload
         return frozenset()
     kept, spec, value = set(binding.payload[stream]), binding.query.streams[stream], binding.query.value
     found = {f"number{k}" for k, number in enumerate(binding.numbers[stream]) if number.column in kept}
@@ -260,6 +260,8 @@ def _check_costs(binding: Binding, columns: Columns, tables: list[pa.Table]) -> 
     for s, table in enumerate(tables):
         cost = columns[f"{s}.cost"]
         expected = costs(binding, s, table) if _keeps(binding, s) else np.full(len(cost), fixed_cost(binding))
+        if binding.plan.releases:
+            expected = np.where(columns[f"{s}.status"] == at.NO, binding.plan.row_bytes(), expected)
         if np.array_equal(cost, expected):
             continue
         doubtful = expected > LARGEST_COST // 2  # cut there, maybe under another policy
@@ -305,7 +307,10 @@ def _recoded(binding: Binding, stream: int, table: pa.Table, columns: Columns) -
             _check_absent(binding, stream, valid, columns, join)
     for condition in spec.where:
         if _keeps(binding, stream) and condition.column in binding.payload[stream]:
-            if not passes(condition, table[condition.column], spec.name).all():
+            fine = passes(condition, table[condition.column], spec.name)
+            if binding.plan.releases:
+                fine |= columns[f"{stream}.status"] == at.NO
+            if not fine.all():
                 raise ValueError(f"it has rows of {spec.name!r} that its filter leaves out")
     return found
 

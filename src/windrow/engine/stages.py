@@ -113,7 +113,7 @@ def _count_first(engine: Engine, prepared: Prepared, records: np.ndarray) -> np.
     Where codes may collide, the first match is looked at; only if it is none, all others are.
     """
     binding = engine.bound()[0]
-    hashed = not engine.count_only and not all(directory.exact for directory in binding.directories)
+    hashed = not engine.count_only and not all(d.exact or not d.probed for d in binding.directories)
     counts, matches = _looked(engine, prepared, records, emit=hashed, first=True)
     if not hashed:
         return counts

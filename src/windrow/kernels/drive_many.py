@@ -397,6 +397,7 @@ def drive_many(h: Any, block: Any, batch: Any, out: Any, probing: bool) -> tuple
             if m.head.learned_ahead == 0:
                 h.learn_row(h, m, r, rx, at, slot)
             settle_slot(h, m, r, rx, at, slot)
+            h.noted(h, m, r, at)
         status = end(h, m, r, i, stop)
         i = stop
         m.head.cursor = i

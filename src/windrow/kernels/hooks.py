@@ -7,6 +7,9 @@ nothing. numba sees a type for each policy: every
 policy has kernels of its own, in which what it does not do is not there, and an exact join compiles no policy at all.
 Functions without hooks among their arguments are the same for all.
 
+A join that releases rows by constraints has further hooks, which no policy knows: kernels/release/hooks.py has them, and
+stands before the policy's own file in the type `prob+hooks`; who only looks for matches takes `exact+looking`.
+
 Adding a policy with a formula of its own takes its file here, its file in windrow/policies, and the list there.
 """
 
@@ -19,7 +22,7 @@ from numba import config, types
 from numba.core.typing.templates import AttributeTemplate
 from numba.extending import NativeValue, infer_getattr, lower_getattr_generic, models, register_model, unbox
 
-ROOM = "windrow.kernels.policies"
+ROOM, BESIDES = "windrow.kernels.policies", "windrow.kernels.release"
 
 
 class Hooks:
@@ -42,7 +45,10 @@ class Hooks:
 
 
 def _files(name: str) -> Iterator[ModuleType]:
-    """The file of a policy, that of its base, and so on."""
+    """The file of a policy, that of its base, and so on; before them what a join does besides (`prob+hooks`)."""
+    name, _, besides = name.partition("+")
+    if besides:
+        yield import_module(f"{BESIDES}.{besides}")
     while name:
         module = import_module(f"{ROOM}.{name}")
         yield module

@@ -401,8 +401,25 @@ class Ordered(Record):
     used = word("steps that wait", saved=True)
 
 
-RECORDS = (Head, Stream, Pool, Directory, Slot, Link, Key, Chain, Node, Credit, Index, Predicate, Histogram,
-           Edge, Evidence, Cover, Ordered)
+RECORDS = (
+    Head,
+    Stream,
+    Pool,
+    Directory,
+    Slot,
+    Link,
+    Key,
+    Chain,
+    Node,
+    Credit,
+    Index,
+    Predicate,
+    Histogram,
+    Edge,
+    Evidence,
+    Cover,
+    Ordered,
+)
 HEAD_SIZE, STREAM_SIZE, POOL_SIZE, DIR_SIZE, INDEX_SIZE = (r.size for r in (Head, Stream, Pool, Directory, Index))
 LINK0, LINK_WORDS, PER_STREAM, CREDIT_SIZE, PRED_SIZE = (r.size for r in (Slot, Link, Chain, Credit, Predicate))
 KEY_REACH = 1 + PER_STREAM + Chain.tail  # the last word of a key of two streams that a probe reads

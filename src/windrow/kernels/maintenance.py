@@ -34,6 +34,9 @@ from windrow.kernels.layout import (
 )
 from windrow.kernels.memory import Memory, memory_of
 from windrow.kernels.places import (
+    before_at,
+    came_at,
+    came_time_at,
     chain,
     directory_at,
     directory_of,

@@ -16,12 +16,14 @@ import numpy as np
 from windrow.kernels.hashing import in_sample, row_word
 from windrow.kernels.jit import entry, inline
 from windrow.kernels.layout import (
+    BARE,
     EXPIRED,
     HIGH,
     NONE,
     PROBE_ONLY,
     R_LIVE,
     R_ROW,
+    REFUSED,
 )
 from windrow.kernels.maintenance import move_one
 from windrow.kernels.memory import Memory, memory_of

@@ -45,10 +45,10 @@ def look_pair(h: Any, block: Any, batch: Any, out: Any, counts: Any, start: int)
     sent, i = 0, start
     while i < rows and sent < OUT_PAUSE:
         at, found = i * words, 0
-        key = find(m, 0, r[at + R_CODES]) if r[at + R_LIVE] != 0 else NONE
+        key = find(m, 0, r[at + R_CODES]) if r[at + R_LIVE] > 0 else NONE
         if key >= 0:
             found = chain(key_at(m, 0, key), 1 - r[at + R_STREAM]).count
-        if found > 0 and (emits or not all_fit(m, r[at + R_TIME])):
+        if found > 0 and (emits or h.hides(h, m) or not all_fit(m, r[at + R_TIME])):
             if emits and sent + found > width:
                 out = widen(out, sent + found)
                 lines, width = bare_ints(out), out.shape[1]
@@ -93,7 +93,7 @@ def look_many(h: Any, block: Any, batch: Any, out: Any, counts: Any, start: int)
         return NONE, out, 0
     while i < rows and sent < OUT_PAUSE:
         at, found = i * words, 0
-        if r[at + R_LIVE] != 0:
+        if r[at + R_LIVE] > 0:
             write_row(m, r, rx, at, slot)
             if not meets(m, r, at, slot):
                 pass

@@ -11,6 +11,7 @@ from windrow.kernels.layout import LOW, NONE, Head
 from windrow.state.parts import Capacity, leaves, parts, power_of_two, view
 from windrow.state.plan import Plan
 from windrow.state.probe_orders import Route
+from windrow.state.release import Release
 
 
 def block_bytes(plan: Plan, capacity: Capacity, oracle_rows: int = 0) -> int:
@@ -39,6 +40,7 @@ def lay_out(plan: Plan, capacity: Capacity, oracle_rows: int = 0) -> np.ndarray:
     head.slot_cap, head.key_cap, head.block_cap = capacity.slots, capacity.keys, capacity.blocks
     head.slot_words, head.key_words, head.node_words = plan.slot_words(), plan.key_words(), plan.node_words()
     head.table_size, head.leaves = power_of_two(2 * capacity.keys), leaves(plan, capacity)
+    head.befores, head.ordered = plan.befores, 0 if plan.release is None else len(plan.release.ordered)
     for word, offset in plan.offsets().items():
         words[word] = offset
     return words
@@ -70,8 +72,30 @@ def start(plan: Plan, route: Route, emit: bool, capacity: Capacity | None = None
         view(words, at.Head.classes_at, 2 * plan.streams, plan.links)[plan.streams :] = plan.link_joins()
         view(words, at.Head.hist_of_at, 2 * plan.streams, plan.numbers.shape[1])[plan.streams :] = plan.joins.numbers
     write_route(words, plan, route)
+    if plan.release is not None:
+        write_release(words, plan, plan.release)
     clear_new(words, plan, 0, 0)
     return words
+
+
+def write_release(words: np.ndarray, plan: Plan, release: Release) -> None:
+    """The join graph and what it is released by."""
+    head = Head(words, 0)
+    head.pace, head.bare_cost, head.clusters_in_time = 1, plan.row_bytes(), release.clusters_in_time
+    head.came_place = plan.place_of("came")
+    lines = view(words, Head.streams_at, plan.streams, at.STREAM_SIZE)
+    lines[:, at.Stream.first_edge], lines[:, at.Stream.after_edge] = release.edge_starts[:-1], release.edge_starts[1:]
+    lines[:, at.Stream.first_cover] = release.cover_starts[:-1]
+    lines[:, at.Stream.after_cover] = release.cover_starts[1:]
+    lines[:, at.Stream.remembers] = release.remembers
+    for word, found in (
+        (Head.edges_at, release.edges),
+        (Head.evidence_at, release.evidence),
+        (Head.covers_at, release.covers),
+        (Head.befores_at, release.befores),
+        (Head.ordered_at, release.ordered),
+    ):
+        view(words, word, *found.shape)[:] = found
 
 
 def write_shedding(words: np.ndarray, plan: Plan) -> None:

@@ -80,6 +80,11 @@ def _steps(words: Callable[[Plan], int]) -> Callable[[Plan, Capacity], tuple[int
     return lambda p, _: (p.routes, (p.streams - 1) * words(p))
 
 
+def _release(plan: Plan, lines: str, words: int) -> tuple[int, int]:
+    """The size of what a join that releases has."""
+    return (0 if plan.release is None else len(getattr(plan.release, lines))), words
+
+
 PARTS = (
     # what the query says
     Part(Head.streams_at, "lines of streams", lambda p, _: (p.streams, at.STREAM_SIZE)),
@@ -162,6 +167,27 @@ PARTS = (
         Head.oracle_start_at, "where a directory's lines begin", lambda p, _: (1, p.directories + 1), carried="learned"
     ),
     Part(Head.oracle_at, "the oracle's lines", lambda p, _: (0, 1 + 2 * p.streams), carried="learned"),
+    # what is released
+    Part(Head.edges_at, "edges of the join graph", lambda p, _: _release(p, "edges", at.EDGE_SIZE)),
+    Part(Head.evidence_at, "evidence", lambda p, _: _release(p, "evidence", at.EVIDENCE_SIZE)),
+    Part(Head.covers_at, "covers", lambda p, _: _release(p, "covers", at.COVER_SIZE)),
+    Part(Head.befores_at, "whose arrivals slots count", lambda p, _: (p.streams, p.befores)),
+    Part(
+        Head.ordered_at,
+        "ordered columns",
+        lambda p, _: _release(p, "ordered", at.ORDERED_SIZE),
+        saved="ordered",
+        kind=np.int64,
+        carried="always",
+    ),
+    Part(
+        Head.steps_at,
+        "steps of ordered columns",
+        lambda p, _: _release(p, "ordered", 2 * at.STEPS),
+        saved="steps",
+        kind=np.int64,
+        carried="always",
+    ),
     # what grows
     Part(Head.slots_at, "slots", lambda p, c: (1, c.slots * p.slot_words())),
     Part(Head.dense_at, "dense lists of slots (RAND)", lambda p, c: (p.pools, c.slots if p.dense else 0)),

@@ -84,4 +84,5 @@ def taken(table: pa.Table, rows: np.ndarray) -> pa.Table:
     """A copy of some rows, in one piece, that holds on to nothing else."""
     if table.num_columns == 0:
         return table
-    return table.take(pa.array(rows)).combine_chunks()
+    absent = rows < 0  # a resident without payload has nulls
+    return table.take(pa.array(rows, mask=absent if absent.any() else None)).combine_chunks()

@@ -8,6 +8,7 @@ import numpy as np
 from windrow.kernels import layout as at
 from windrow.kernels.hooks import Hooks, hooks
 from windrow.kernels.layout import HIGH, LINK_WORDS, NONE, PER_STREAM
+from windrow.state.release import Release
 
 EXACT, BESIDE = "exact", "beside"  # no policy; and beside a join, to estimate its recall (kernels/policies)
 GROUP_SHARE, LEAST_GROUP = 8, 16
@@ -84,11 +85,27 @@ class Plan:
     group: int = at.GROUP_LIMIT  # rows of one instant that arrive together, at most
     joins: Joins | None = None  # None for one join of all streams
     own_clock: bool = True  # whether the times of rows move the watermark
+    release: Release | None = None  # by which constraints residents are released
 
     @cached_property
     def hooks(self) -> Hooks:
-        """What the policy does in kernels."""
-        return hooks(self.rule)
+        """What the policy does in kernels, and what is released."""
+        return hooks(f"{self.rule}+hooks" if self.releases else self.rule)
+
+    @property
+    def releases(self) -> bool:
+        """Whether residents are released by constraints."""
+        return self.release is not None
+
+    @property
+    def clusters_in_time(self) -> bool:
+        """Whether a constraint asks for the least time of a key's rows."""
+        return self.release is not None and self.release.clusters_in_time
+
+    @property
+    def befores(self) -> int:
+        """Words of a slot that say how many rows of child streams came before."""
+        return 0 if self.release is None else int(self.release.befores.shape[1])
 
     def keeps(self, what: str) -> bool:
         """Whether the policy keeps something that not every policy does."""
@@ -151,7 +168,7 @@ class Plan:
     @property
     def is_pair(self) -> bool:
         """Whether the fast driver applies."""
-        return self.streams == 2 and self.common_key
+        return self.streams == 2 and self.common_key and self.numbers.shape[1] == 0
 
     @property
     def defers_counting(self) -> bool:
@@ -261,12 +278,17 @@ class Plan:
         for word, (when, size) in at.OPTIONAL.items():
             found[word] = first if self.has(when) else 0
             first += size if self.has(when) else 0
-        return found
+        return found | {at.Head.befores_off: first if self.befores else 0}
 
     def slot_words(self) -> int:
         """Words of a slot's record."""
         more = sum(size for when, size in at.OPTIONAL.values() if self.has(when))
-        return at.LINK0 + self.links * LINK_WORDS + self.numbers.shape[1] + more
+        return at.LINK0 + self.links * LINK_WORDS + self.numbers.shape[1] + more + self.befores
+
+    def place_of(self, name: str) -> int:
+        """The place of something among what keys keep beside their chains; 0 where they do not."""
+        names = [kept.name for kept in self.kept_of_keys()]
+        return names.index(name) if name in names else 0
 
     def kept_of_keys(self) -> list[at.Kept]:
         """What keys keep beside their chains."""

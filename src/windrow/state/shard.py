@@ -13,7 +13,7 @@ from windrow.kernels import layout as at
 from windrow.kernels import maintenance
 from windrow.kernels.drive_many import drive_many
 from windrow.kernels.drive_pair import drive_pair
-from windrow.kernels.hooks import hooks
+from windrow.kernels.hooks import Hooks, hooks
 from windrow.kernels.stages import look_many, look_pair
 from windrow.state import block, room
 from windrow.state.auto.samples import Sample
@@ -41,7 +41,7 @@ class Shard:
     def __init__(self, plan: Plan, emit: bool = True, words: np.ndarray | None = None) -> None:
         """An empty shard, or one that takes over a block."""
         self.plan = plan
-        self.trials = Trials(self) if plan.hooks.TRIES else None
+        self.trials = Trials(self) if plan.hooks.TRIES and not plan.releases else None
         self._gone: list[np.ndarray] = []
         self.hold(block.start(plan, route(plan), emit, room.first(plan)) if words is None else words)
         if words is None:
@@ -107,7 +107,7 @@ class Shard:
         row = 0
         try:
             while row < len(counts):
-                end, out, found = look(hooks("first" if first else "exact"), self.words, batch, out, counts, row)
+                end, out, found = look(self._looking(first), self.words, batch, out, counts, row)
                 if end < 0:
                     self.words[at.Head.need] = 1
                     self.make_room(at.GROW_SLOTS)
@@ -118,6 +118,14 @@ class Shard:
         finally:
             self.words[_LOOKED] = kept
             self._tally()[:] = tally
+
+    def _looking(self, first: bool) -> Hooks:
+        """The hooks of a look, for the first match of each row or for all."""
+        return hooks(("first" if first else "exact") + ("+looking" if self.plan.releases else ""))
+
+    def collect(self) -> None:
+        """Release what constraints allow by now; else it is done every now and then while rows are taken."""
+        maintenance.collect(self.plan.hooks, self.words)
 
     @property
     def capacity(self) -> Capacity:

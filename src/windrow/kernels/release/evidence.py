@@ -183,4 +183,3 @@ def shows(m: Memory, line: Evidence, edge: Edge, slot: int) -> bool:
 def link_into(m: Memory, stream: int, d: int) -> int:
     """A stream's link into a directory."""
     return m.w[m.head.position_at + stream * m.dirs + d]
-

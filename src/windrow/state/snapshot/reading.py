@@ -112,6 +112,7 @@ def fields_of(plan: Plan, stream: int) -> dict[str, int]:
             found[f"number{column}"] = offsets[at.Head.vals_off] + column
     if plan.beside:
         found["departed"] = at.Slot.row
+    found |= {f"before{k}": offsets[at.Head.befores_off] + k for k in range(plan.befores)}
     return found | {value.name: offsets[value.where] + value.step for value in optional_fields(plan) if value.where}
 
 
@@ -122,13 +123,19 @@ def optional_fields(plan: Plan) -> list[Word[Any]]:
 
 def learned(plan: Plan) -> dict[str, int]:
     """The words of a key's record that are state, by name: none where they follow from the oracle's table."""
-    if not plan.credits_by_key and plan.learning.kind not in (at.STAT_RUNNING, at.STAT_SKETCH):
-        return {}
-    found = {f"freq{s}": at.chain_word(s, at.FREQ) for s in range(plan.streams)}
+    counts = plan.credits_by_key or plan.learning.kind in (at.STAT_RUNNING, at.STAT_SKETCH)
+    found = {f"freq{s}": at.chain_word(s, at.FREQ) for s in range(plan.streams if counts else 0)}
     for which, kept in enumerate(plan.kept_of_keys()):
         first = at.chain_word(plan.streams, 0) + which * plan.streams
-        found |= {f"{kept.name}{s}": first + s for s in range(plan.streams) if kept.saved}
+        if kept.saved and (counts or kept.kind is int):
+            found |= {f"{kept.name}{s}": first + s for s in range(plan.streams)}
     return found
+
+
+def kind_of(name: str) -> type:
+    """Whether a word of keys that is state holds integers or floats."""
+    integers = [kept.name for kept in at.KEPT_OF_KEYS if kept.kind is int]
+    return np.int64 if name.rstrip("0123456789") in integers else np.float64
 
 
 def _keys(shard: Shard, in_use: list[np.ndarray]) -> dict[str, np.ndarray]:
@@ -142,7 +149,7 @@ def _keys(shard: Shard, in_use: list[np.ndarray]) -> dict[str, np.ndarray]:
             found[f"d{d}.idle"] = codes[order]
             keys = np.concatenate([keys, idle[order]])
         for name, word in learned(shard.plan).items():
-            found[f"d{d}.{name}"] = live_columns.read_keys(shard.words, d, keys, word).view(np.float64)
+            found[f"d{d}.{name}"] = live_columns.read_keys(shard.words, d, keys, word).view(kind_of(name))
     found["keys"] = np.array([len(keys) for keys in in_use], np.int64)
     return found
 

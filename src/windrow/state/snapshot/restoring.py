@@ -25,7 +25,7 @@ from windrow.state.probe_orders import Route, route
 from windrow.state.shard import Shard
 from windrow.state.snapshot import checks
 from windrow.state.snapshot.narrow import Columns
-from windrow.state.snapshot.reading import HEAD, LINE, fields_of, learned, lines_of, optional_fields
+from windrow.state.snapshot.reading import HEAD, LINE, fields_of, kind_of, learned, lines_of, optional_fields
 
 _NOTHING, _ZERO = np.zeros(0), np.zeros(1)
 _TRIAL = tuple(zip(("whole", "floats"), STATE, (np.int64, np.float64), strict=True))
@@ -225,11 +225,18 @@ class _Building:
     def _more_of_residents(self, words: np.ndarray, stream: int) -> None:
         """The fields that not every query has; and beside another join, when that has lost them."""
         plan, fields, first = self.plan, fields_of(self.plan, stream), self.first[stream]
+        for name in (f"before{k}" for k in range(plan.befores)):
+            live_columns.write_slots(words, first, fields[name], self._column(stream, name))
         for value in optional_fields(plan):
             values = self._column(stream, value.name, np.int64 if value.kind is int else np.float64)
             if value.name == "score" and plan.credited and plan.by_row:
                 _check(checks.credits_of(values, _ZERO, self.most_credit), f"{stream}.score")
             live_columns.write_slots(words, first, fields[value.name], values.view(np.int64))
+        if plan.releases:
+            status = self._column(stream, "status")
+            _check(bool(((status >= 0) & (status <= at.NO)).all()), f"{stream}.status")
+            rows = np.where(status == at.NO, at.BARE, np.arange(len(status)))
+            live_columns.write_slots(words, first, at.Slot.row, rows)
         if plan.beside:
             departed = self._column(stream, "departed")
             _check(checks.departures(departed, words), f"{stream}.departed")
@@ -254,7 +261,7 @@ class _Building:
             _check(line[at.Directory.top] == self._get("keys")[d], "keys")
             _check(live_columns.add_idle(words, d, _mixed(self.idle[d])), f"d{d}.idle")
             found = {
-                name: self._get(f"d{d}.{name}", int(line[at.Directory.top]), np.float64) for name in learned(self.plan)
+                name: self._get(f"d{d}.{name}", int(line[at.Directory.top]), kind_of(name)) for name in learned(self.plan)
             }
             self._check_learned(words, d, found)
             for name, word in learned(self.plan).items():
