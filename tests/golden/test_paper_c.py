@@ -10,7 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.kmon_twin import Outcome, run
+from tests import kmon_engine, kmon_twin
+from tests.kmon_twin import Outcome
 
 from windrow.spec import Query, Stream
 from windrow.spec.constraints import Clustered, Constraint, Integrity, Ordered, Unique
@@ -21,6 +22,12 @@ Row = tuple[str, int, int]
 def query(columns: dict[str, str], on: list[str], where: dict[str, Any] | None = None) -> Query:
     streams = [Stream(name, where=[where[name]] if where and name in where else []) for name in columns]
     return Query(streams=streams, on=on, order="arrival")
+
+
+@pytest.fixture(params=[kmon_twin.run, kmon_engine.run], ids=["twin", "engine"], autouse=True)
+def who(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every example is played by the slow twin and by the engine."""
+    monkeypatch.setitem(globals(), "run", request.param)
 
 
 def play(asked: Query, columns: dict[str, str], constraints: list[Constraint], rows: list[Row]) -> Outcome:

@@ -1,6 +1,6 @@
 """docs/state.md says what a block holds, and is written from the declarations: it cannot fall behind them.
 
-    pytest tests/unit/test_state_page.py --write-readme     # writes the page anew
+pytest tests/unit/test_state_page.py --write-readme     # writes the page anew
 """
 
 from __future__ import annotations

@@ -53,7 +53,8 @@ class Releasing:
         children = [
             {int(e[at.Edge.other]) for e in edges if e[at.Edge.stream] == s and e[at.Edge.is_child]} for s in streams
         ]
-        covers, cover_starts = self._covers(children)
+        graph = Graph(self.graph.names, self.graph.pairs, tuple(tuple(sorted(c)) for c in children))
+        covers, cover_starts = _covers(graph)
         width = max(map(len, befores))
         return Release(
             edges=_lines(edges, at.EDGE_SIZE),
@@ -67,6 +68,12 @@ class Releasing:
                 any(e[at.Edge.stream] == s and e[at.Edge.is_parent] and not e[at.Edge.is_exempt] for e in edges)
                 for s in streams
             ),
+            is_leaf=tuple(not found for found in children),
+            is_judged=tuple(
+                any(e[at.Edge.is_child] or e[at.Edge.after_evidence] > e[at.Edge.first_evidence] for e in of_stream)
+                for of_stream in ([e for e in edges if e[at.Edge.stream] == s] for s in streams)
+            ),
+            turns=tuple(sorted(streams, key=lambda s: len(graph.reach(s)))),
             clusters_in_time=any(e[at.Evidence.kind] == at.BY_CLUSTER and e[at.Evidence.in_time] for e in evidence),
         )
 
@@ -175,21 +182,19 @@ class Releasing:
         line[[at.Ordered.low, at.Ordered.top, at.Ordered.top_time]] = at.LOW
         return line
 
-    # -- covers --------------------------------------------------------------------------------------------------------
 
-    def _covers(self, children: list[set[int]]) -> tuple[list[np.ndarray], list[int]]:
-        """The covers of each stream, as far as edges whose partners are found in one place tell."""
-        graph = Graph(self.graph.names, self.graph.pairs, tuple(tuple(sorted(c)) for c in children))
-        lines, starts = list[np.ndarray](), list[int]()
-        for stream in range(len(children)):
-            starts.append(len(lines))
-            near = graph.neighbours(stream)
-            for cover in graph.covers_beside(stream):
-                line = np.zeros(at.COVER_SIZE, np.int64)
-                line[at.Cover.edges] = sum(1 << near.index(n) for n in cover.neighbours)
-                line[at.Cover.own] = cover.own
-                lines.append(line)
-        return lines, [*starts, len(lines)]
+def _covers(graph: Graph) -> tuple[list[np.ndarray], list[int]]:
+    """The covers of each stream, as far as edges whose partners are found in one place tell; and where they begin."""
+    lines, starts = list[np.ndarray](), list[int]()
+    for stream in range(len(graph.names)):
+        starts.append(len(lines))
+        near = graph.neighbours(stream)
+        for cover in graph.covers_beside(stream):
+            line = np.zeros(at.COVER_SIZE, np.int64)
+            line[at.Cover.edges] = sum(1 << near.index(n) for n in cover.neighbours)
+            line[at.Cover.own] = cover.own
+            lines.append(line)
+    return lines, [*starts, len(lines)]
 
 
 def _lines(lines: list[np.ndarray], width: int) -> np.ndarray:

@@ -90,7 +90,9 @@ def _places(dimension: Dimension, codes: Codes, number: np.ndarray) -> np.ndarra
 def routing_of(binding: Binding, shards: int) -> Routing:
     """The grid with at most `shards` cells that sends the fewest copies (and uses the most cells)."""
     streams = binding.plan.streams
-    sides: list[tuple[int | None, int | None]] = [(d, None) for d, found in enumerate(binding.directories) if found.probed]
+    sides: list[tuple[int | None, int | None]] = [
+        (d, None) for d, found in enumerate(binding.directories) if found.probed
+    ]
     members = [tuple(s in found.columns for s in range(streams)) for found in binding.directories if found.probed]
     common = [k for k, has in enumerate(members) if all(has)]
     if common:

@@ -198,6 +198,9 @@ class Stream(Record):
     after_edge = word("to here")
     first_cover = word("its covers, from here")
     after_cover = word("to here")
+    is_leaf = word("whether it has no child streams")
+    is_judged = word("whether anything can be found out about its residents")
+    turn = word("the stream that is judged at this place, children before their parents")
     remembers = word("whether rows that fail a filter are kept, to tell parents that come later")
 
 

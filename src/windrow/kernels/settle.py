@@ -18,6 +18,7 @@ from windrow.kernels.layout import (
     R_SLOT,
     R_STREAM,
     R_TIME,
+    RELEASED,
     SAMPLED,
     SHED,
     STREAM_BITS,
@@ -101,6 +102,9 @@ def settle_slot(h: Any, m: Memory, r: Any, rx: Any, at: int, slot: int) -> None:
     r[at + R_SLOT] = NONE
     if r[at + R_LIVE] == PROBE_ONLY:
         forget(m.w, slot, NONE)
+        return
+    if h.done_with(h, m, slot, r[at + R_STREAM]):
+        forget(m.w, slot, RELEASED)
         return
     out = left_out(m, r, at)
     if refused(m, r, at):

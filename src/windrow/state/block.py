@@ -87,7 +87,8 @@ def write_release(words: np.ndarray, plan: Plan, release: Release) -> None:
     lines[:, at.Stream.first_edge], lines[:, at.Stream.after_edge] = release.edge_starts[:-1], release.edge_starts[1:]
     lines[:, at.Stream.first_cover] = release.cover_starts[:-1]
     lines[:, at.Stream.after_cover] = release.cover_starts[1:]
-    lines[:, at.Stream.remembers] = release.remembers
+    lines[:, at.Stream.remembers], lines[:, at.Stream.is_leaf] = release.remembers, release.is_leaf
+    lines[:, at.Stream.is_judged], lines[:, at.Stream.turn] = release.is_judged, release.turns
     for word, found in (
         (Head.edges_at, release.edges),
         (Head.evidence_at, release.evidence),

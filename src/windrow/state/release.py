@@ -11,7 +11,7 @@ class Release:
 
     `edges`, `evidence`, `covers` and `ordered` are lines of the records of these names (kernels/layout.py); the edges of
     a stream follow each other, from `edge_starts[stream]` on, and so do its covers. `befores[stream, k]` is the child
-    stream whose arrivals the k-th such word of the stream's slots counts, or NONE.
+    stream whose arrivals the k-th such word of the stream's slots counts, or NONE. The rest are words of streams' lines.
     """
 
     edges: np.ndarray
@@ -22,4 +22,7 @@ class Release:
     ordered: np.ndarray
     befores: np.ndarray
     remembers: tuple[bool, ...]
+    is_leaf: tuple[bool, ...]
+    is_judged: tuple[bool, ...]
+    turns: tuple[int, ...]
     clusters_in_time: bool

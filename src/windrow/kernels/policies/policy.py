@@ -249,6 +249,12 @@ def useless(h: Any, m: Memory, r: Any, at: int, key: int) -> bool:
 
 
 @inline
+def done_with(h: Any, m: Memory, slot: int, stream: int) -> bool:
+    """Whether the row in a slot of any other join, which has been probed, need not be stored."""
+    return False
+
+
+@inline
 def let_pass(h: Any, m: Memory, r: Any, at: int) -> None:
     """Such a row leaves."""
 

@@ -1,11 +1,12 @@
 """When the rules are applied: to all residents, each time a quarter of them has arrived since.
 
 So judging costs a few looks per arrival, and at most about a quarter more is held than the rules would leave. Where
-judging frees next to nothing it is done less often, down to once in eight times the residents; one that frees much
-brings the pace back. The pace follows from what was taken, so it does not depend on how rows were cut into batches.
+judging frees next to nothing it is done less often, down to once for as many arrivals as there are residents; one that
+frees much brings the pace back. The pace follows from what was taken, so it does not depend on how rows were cut into
+batches.
 
 Rules feed each other along the graph: that a child is No kills its parents, that a parent is complete may free its
-child. Streams are therefore judged in their order and back, until nothing changes, or a few times.
+child. Streams are therefore judged children first, and then the other way.
 """
 
 from typing import Any
@@ -18,9 +19,8 @@ from windrow.kernels.release.evidence import pass_steps
 from windrow.kernels.release.rules import is_wanted, judge
 from windrow.kernels.retain import charge, depart
 
-ROUNDS = 6
 LEAST = 256  # arrivals between two collections
-SLOWEST = 32  # quarters of the residents
+SLOWEST = 4  # quarters of the residents
 
 
 @inline
@@ -53,6 +53,28 @@ def judge_stream(h: Any, m: Memory, stream: int) -> bool:
 
 
 @inline
+def judge_streams(h: Any, m: Memory, upwards: bool) -> bool:
+    """Judge all residents of which something can be found out, children first or last."""
+    changed = False
+    for k in range(m.streams):
+        stream = stream_at(m, k if upwards else m.streams - 1 - k).turn
+        if stream_at(m, stream).is_judged:
+            changed |= judge_stream(h, m, stream)
+    return changed
+
+
+@inner
+def collect_all(h: Any, words: Any) -> None:
+    """Judge all residents until nothing changes, and release those that may leave."""
+    m = memory_of(words)
+    for k in range(m.head.ordered):
+        pass_steps(m, k)
+    upwards = True
+    while judge_streams(h, m, upwards):
+        upwards = not upwards
+
+
+@inline
 def held(m: Memory) -> int:
     """Residents of all streams."""
     rows = 0
@@ -68,12 +90,8 @@ def collect(h: Any, words: Any) -> None:
     before = held(m)
     for k in range(m.head.ordered):
         pass_steps(m, k)
-    for turn in range(ROUNDS):
-        changed = False
-        for k in range(m.streams):
-            changed |= judge_stream(h, m, k if turn % 2 else m.streams - 1 - k)
-        if not changed:
-            break
+    if judge_streams(h, m, True):
+        judge_streams(h, m, False)
     m.head.collected = m.head.arrivals
     if before - held(m) < before >> 4:
         m.head.pace = min(2 * m.head.pace, SLOWEST)

@@ -24,6 +24,7 @@ from windrow.kernels.memory import Memory
 from windrow.kernels.places import came_at, chain, edge_at, key_at, slot_at, stream_at
 from windrow.kernels.release import collect as collecting
 from windrow.kernels.release.evidence import note_befores, note_codes, note_key, observe
+from windrow.kernels.release.rules import is_wanted, judge
 from windrow.kernels.retain import admit, depart
 from windrow.kernels.settle import fill
 
@@ -38,13 +39,19 @@ def observed(h: Any, m: Memory, r: Any, at: int) -> None:
 
 
 @inline
+def strip(m: Memory, slot: int, stream: int) -> None:
+    """Let a row that is not yet admitted be a resident without payload."""
+    slot_at(m, slot).row = BARE
+    slot_at(m, slot).cost = (m.head.bare_cost << STREAM_BITS) | stream
+
+
+@inline
 def refused(h: Any, m: Memory, r: Any, rx: Any, at: int) -> None:
     """N1: a row that a filter refuses is No, and stays where parents that come later ask for it."""
     if r[at + R_LIVE] == REFUSED and stream_at(m, r[at + R_STREAM]).remembers:
         slot = fill(h, m, r, rx, at)
-        line = slot_at(m, slot)
-        line.cost = (m.head.bare_cost << STREAM_BITS) | r[at + R_STREAM]
-        line.row, line.status = BARE, NO
+        strip(m, slot, r[at + R_STREAM])
+        slot_at(m, slot).status = NO
         h.starts(h, m, rx, at, slot)
         admit(h, m, slot)
     note_codes(m.w, r, at)
@@ -71,7 +78,7 @@ def paired(h: Any, m: Memory, slot: int) -> None:
 @inline
 def stored(h: Any, m: Memory, slot: int, stream: int) -> None:
     """A slot has been filled with an arriving row."""
-    slot_at(m, slot).status = UNKNOWN
+    slot_at(m, slot).status = YES if stream_at(m, stream).is_leaf else UNKNOWN
     note_befores(m, slot, stream)
 
 
@@ -88,6 +95,20 @@ def useless(h: Any, m: Memory, r: Any, at: int, key: int) -> bool:
         return False
     edge = edge_at(m, stream_at(m, r[at + R_STREAM]).first_edge)
     return edge.is_child != 0 and m.w[came_at(m, 0, key, edge.other)] > 0
+
+
+@inline
+def done_with(h: Any, m: Memory, slot: int, stream: int) -> bool:
+    """Whether the row in a slot, which has been probed and is not yet admitted, need not be: it is No already."""
+    if not stream_at(m, stream).is_judged:
+        return False
+    judge(m.w, stream, slot)
+    if slot_at(m, slot).status != NO:
+        return False
+    if not is_wanted(m, stream, slot):
+        return True
+    strip(m, slot, stream)
+    return False
 
 
 @inline
@@ -133,4 +154,4 @@ def ended(h: Any, m: Memory) -> None:
 @inline
 def collect(h: Any, m: Memory) -> None:
     """Judge all residents now."""
-    collecting.collect(h, m.w)
+    collecting.collect_all(h, m.w)

@@ -261,7 +261,8 @@ class _Building:
             _check(line[at.Directory.top] == self._get("keys")[d], "keys")
             _check(live_columns.add_idle(words, d, _mixed(self.idle[d])), f"d{d}.idle")
             found = {
-                name: self._get(f"d{d}.{name}", int(line[at.Directory.top]), kind_of(name)) for name in learned(self.plan)
+                name: self._get(f"d{d}.{name}", int(line[at.Directory.top]), kind_of(name))
+                for name in learned(self.plan)
             }
             self._check_learned(words, d, found)
             for name, word in learned(self.plan).items():
