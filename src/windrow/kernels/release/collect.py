@@ -1,4 +1,4 @@
-"""When the rules are applied: to all residents, each time a quarter of them has arrived since.
+"""When the rules are applied: to all residents, each time as many rows as a quarter of them have arrived since.
 
 So judging costs a few looks per arrival, and at most about a quarter more is held than the rules would leave. Where
 judging frees next to nothing it is done less often, down to once for as many arrivals as there are residents; one that
@@ -92,8 +92,8 @@ def collect(h: Any, words: Any) -> None:
         pass_steps(m, k)
     if judge_streams(h, m, True):
         judge_streams(h, m, False)
-    m.head.collected = m.head.arrivals
-    if before - held(m) < before >> 4:
+    m.head.collected, m.head.spared = m.head.arrivals, held(m)
+    if before - m.head.spared < before >> 4:
         m.head.pace = min(2 * m.head.pace, SLOWEST)
     else:
         m.head.pace = 1
@@ -102,4 +102,4 @@ def collect(h: Any, words: Any) -> None:
 @inline
 def is_due(m: Memory) -> bool:
     """Whether enough has come since residents were last judged."""
-    return m.head.arrivals - m.head.collected >= max(LEAST, held(m) * m.head.pace >> 2)
+    return m.head.arrivals - m.head.collected >= max(LEAST, m.head.spared * m.head.pace >> 2)
