@@ -7,6 +7,7 @@ departs from the paper (docs/decisions/0030), the test says so.
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import pytest
@@ -18,6 +19,8 @@ from windrow.spec.constraints import Clustered, Constraint, Integrity, Ordered, 
 
 Row = tuple[str, int, int]
 
+run = kmon_twin.run
+
 
 def query(columns: dict[str, str], on: list[str], where: dict[str, Any] | None = None) -> Query:
     streams = [Stream(name, where=[where[name]] if where and name in where else []) for name in columns]
@@ -27,7 +30,7 @@ def query(columns: dict[str, str], on: list[str], where: dict[str, Any] | None =
 @pytest.fixture(params=[kmon_twin.run, kmon_engine.run], ids=["twin", "engine"], autouse=True)
 def who(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every example is played by the slow twin and by the engine."""
-    monkeypatch.setitem(globals(), "run", request.param)
+    monkeypatch.setattr(sys.modules[__name__], "run", request.param)
 
 
 def play(asked: Query, columns: dict[str, str], constraints: list[Constraint], rows: list[Row]) -> Outcome:

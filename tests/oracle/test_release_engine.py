@@ -1,7 +1,7 @@
 """An engine that releases by constraints gives what one without them gives, while they hold.
 
 Catches: evidence that comes too early, in any shape of graph, window, filter, batch and mix of constraints; rows that
-are released and counted twice or not at all; a snapshot that forgets what had come; a probe that sees a row which is No.
+are released and counted twice or not at all; a snapshot that forgets what had come; a probe that sees a No row.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ def test_a_query_keeps_what_is_declared() -> None:
     query = CLICKS.with_(constraints=promised, on_violation="demote")
     assert query.constraints == tuple(promised)
     assert wr.Query.from_json(query.to_json()) == query
-    assert query.with_(constraints="watch").constraints == "watch"
+    assert query.with_(constraints="watch").constraints == wr.Monitored(release=False)
     assert CLICKS.with_(constraints=promised[0]).constraints == (promised[0],)
     assert CLICKS.with_(constraints=[]).constraints is None
     assert wr.Query.from_dict({k: v for k, v in CLICKS.to_dict().items() if k != "constraints"}) == CLICKS

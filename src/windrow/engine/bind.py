@@ -11,13 +11,13 @@ from windrow.engine.announced import announce
 from windrow.engine.equality import Directory, directories
 from windrow.engine.outputs import OutputColumn, outputs
 from windrow.engine.ranges import Number, Numbers, numbers
-from windrow.engine.releasing import Releasing, add_directories, add_numbers
+from windrow.engine.releasing import Releasing, add_directories, add_numbers, candidates
 from windrow.errors import MemoryTooSmall, SpecError, UnknownColumn
 from windrow.kernels import layout as at
 from windrow.kernels.hooks import hooks
 from windrow.kernels.layout import ENDLESS, HIGH, LOW, NONE
 from windrow.policies import Age, Auto, Given, GreedyDual, Policy
-from windrow.spec import Memory, Query, Stream, split_reference
+from windrow.spec import Memory, Monitored, Query, Stream, split_reference
 from windrow.spec.bytesize import format_bytes
 from windrow.state.auto.samples import rows_in_fork
 from windrow.state.auto.trials import FORKS, LEAST_ROWS
@@ -80,13 +80,16 @@ class Binding:
 
 def bind(query: Query, schemas: dict[str, pa.Schema], own_clock: bool = True) -> Binding:
     """Check a query against its streams' schemas and plan it."""
-    constraints = query.constraints if isinstance(query.constraints, tuple) else ()
     announce(query)
     _check_columns(query, schemas)
     untimed = any(stream.time is None for stream in query.streams)
     types = [None if untimed else schemas[s.name].field(s.time).type for s in query.streams]
     domain = time_domain(types, [f"{s.name}.{s.time}" for s in query.streams])
-    dirs = add_directories(directories(query, schemas), query, constraints)
+    dirs = directories(query, schemas)
+    monitored = query.constraints if isinstance(query.constraints, Monitored) else None
+    constraints = candidates(query, schemas, dirs) if monitored else query.constraints or ()
+    assert isinstance(constraints, tuple)
+    dirs = add_directories(dirs, query, constraints)
     nums = numbers(query, schemas)
     add_numbers(nums, query, constraints, schemas)
     results = tuple(outputs(query, schemas, join) for join in query.joins)
@@ -101,7 +104,7 @@ def bind(query: Query, schemas: dict[str, pa.Schema], own_clock: bool = True) ->
         probe_order=_probe_order(query),
         joins=_joins(query, dirs, nums),
         own_clock=own_clock,
-        release=Releasing(query, constraints, dirs, nums, domain).plan() if constraints else None,
+        release=Releasing(query, constraints, dirs, nums, domain, monitored).plan() if constraints else None,
     )
     plan, recall_bytes = _with_budget(plan, query)
     return Binding(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -12,12 +13,12 @@ from windrow.engine.equality import Directory
 from windrow.engine.ranges import IN_ORDER, Number, Numbers
 from windrow.errors import KeyTypeError, SpecError
 from windrow.kernels import layout as at
-from windrow.kernels.layout import NONE, STEPS
+from windrow.kernels.layout import NONE
 from windrow.spec import Duration, Query
-from windrow.spec.constraints import Adherence, Clustered, Constraint, Integrity, Ordered, Unique
-from windrow.spec.graph import Graph, join_graph
+from windrow.spec.constraints import Adherence, Clustered, Constraint, Integrity, Monitored, Ordered, Unique
+from windrow.spec.graph import Graph, join_graph, useful
 from windrow.state.coding import TimeDomain, as_word, common_number_type, duration_in_units
-from windrow.state.release import Release
+from windrow.state.release import Release, covers_of
 
 Column = tuple[int, str]
 
@@ -31,51 +32,108 @@ class Releasing:
     directories: list[Directory]
     numbers: Numbers
     domain: TimeDomain
+    monitored: Monitored | None = None
     graph: Graph = field(init=False)
+    befores: list[list[int]] = field(init=False)
 
     def __post_init__(self) -> None:
         self.graph = join_graph(self.query, self.constraints)
+        self.befores = [[] for _ in self.query.streams]
+        order = {Unique: 0, Integrity: 1, Clustered: 2, Ordered: 3}
+        self.constraints = tuple(sorted(self.constraints, key=lambda c: (order[type(c)], self._place(c))))
 
     def plan(self) -> Release:
         """The lines that kernels read."""
         streams = range(len(self.query.streams))
-        ordered = [c for c in self.constraints if isinstance(c, Ordered)]
-        edges: list[np.ndarray] = []
-        evidence: list[np.ndarray] = []
-        starts, befores = list[int](), [list[int]() for _ in streams]
+        promises = [self._promise(c) for c in self.constraints]
+        edges, evidence = list[np.ndarray](), list[np.ndarray]()
+        starts = list[int]()
         for stream in streams:
             starts.append(len(edges))
             for other in self.graph.neighbours(stream):
-                found = self._evidence(stream, other, ordered, befores[stream])
+                found = self._evidence(stream, other)
                 edges.append(self._edge(stream, other, len(evidence), len(found)))
                 evidence += found
-        starts.append(len(edges))
-        children = [
-            {int(e[at.Edge.other]) for e in edges if e[at.Edge.stream] == s and e[at.Edge.is_child]} for s in streams
-        ]
-        graph = Graph(self.graph.names, self.graph.pairs, tuple(tuple(sorted(c)) for c in children))
-        covers, cover_starts = _covers(graph)
-        width = max(map(len, befores))
+        lines = _lines(edges, at.EDGE_SIZE)
+        used = [bool(line[at.Promise.is_used]) for line in promises]
+        covers, cover_starts = covers_of(self.query.names, lines, used)
+        width = max(map(len, self.befores))
+        befores = [b + [NONE] * (width - len(b)) for b in self.befores]
+        mine = [lines[lines[:, at.Edge.stream] == s] for s in streams]
         return Release(
-            edges=_lines(edges, at.EDGE_SIZE),
-            edge_starts=np.array(starts, np.int64),
+            promises=_lines(promises, at.PROMISE_SIZE),
+            watched=_lines([self._watched(s, link) for s in streams for link in range(self._links())], at.WATCHED_SIZE),
+            edges=lines,
+            edge_starts=np.array([*starts, len(edges)], np.int64),
             evidence=_lines(evidence, at.EVIDENCE_SIZE),
-            covers=_lines(covers, at.COVER_SIZE),
-            cover_starts=np.array(cover_starts, np.int64),
-            ordered=_lines([self._ordered(c) for c in ordered], at.ORDERED_SIZE),
-            befores=np.array([b + [NONE] * (width - len(b)) for b in befores], np.int64).reshape(len(befores), width),
-            remembers=tuple(
-                any(e[at.Edge.stream] == s and e[at.Edge.is_parent] and not e[at.Edge.is_exempt] for e in edges)
-                for s in streams
-            ),
-            is_leaf=tuple(not found for found in children),
-            is_judged=tuple(
-                any(e[at.Edge.is_child] or e[at.Edge.after_evidence] > e[at.Edge.first_evidence] for e in of_stream)
-                for of_stream in ([e for e in edges if e[at.Edge.stream] == s] for s in streams)
-            ),
-            turns=tuple(sorted(streams, key=lambda s: len(graph.reach(s)))),
-            clusters_in_time=any(e[at.Evidence.kind] == at.BY_CLUSTER and e[at.Evidence.in_time] for e in evidence),
+            covers=covers,
+            cover_starts=cover_starts,
+            ordered=_lines([self._ordered(c) for c in self._kind(Ordered)], at.ORDERED_SIZE),
+            befores=np.array(befores, np.int64).reshape(len(befores), width),
+            remembers=tuple(bool(((m[:, at.Edge.parent] >= 0) & (m[:, at.Edge.is_exempt] == 0)).any()) for m in mine),
+            is_leaf=tuple(bool((m[:, at.Edge.child] < 0).all()) for m in mine),
+            is_judged=tuple(bool(((m[:, at.Edge.child] >= 0) | _has_evidence(m)).any()) for m in mine),
+            turns=_turns(self.graph),
+            clusters_in_time=any(isinstance(c.k, Duration) for c in self._kind(Clustered)),
+            monitored=self.monitored,
         )
+
+    def _kind(self, kind: type[Constraint]) -> list[Any]:
+        return [c for c in self.constraints if isinstance(c, kind)]
+
+    def _place(self, constraint: Constraint) -> tuple[int, int]:
+        """Promises of one child and directory stand together."""
+        if not isinstance(constraint, Integrity):
+            return 0, 0
+        parent, child = map(self.query.names.index, constraint.streams)
+        return child, self._directory(parent, child)
+
+    # -- promises ------------------------------------------------------------------------------------------------------
+
+    def _promise(self, constraint: Constraint) -> np.ndarray:
+        line = np.zeros(at.PROMISE_SIZE, np.int64)
+        kinds = {Unique: at.BY_UNIQUE, Integrity: at.BY_INTEGRITY, Clustered: at.BY_CLUSTER, Ordered: at.BY_ORDER}
+        line[at.Promise.kind] = kinds[type(constraint)]
+        line[at.Promise.stream] = self.query.names.index(constraint.streams[0])
+        line[at.Promise.is_used] = self.monitored is None
+        k = getattr(constraint, "k", 0)
+        line[at.Promise.in_time], line[at.Promise.k] = isinstance(k, Duration), self._k(k)
+        if isinstance(constraint, Integrity):
+            parent, child = map(self.query.names.index, constraint.streams)
+            line[at.Promise.other] = child
+            if not isinstance(k, Duration):
+                line[at.Promise.place] = len(self.befores[parent])
+                self.befores[parent].append(child)
+        elif isinstance(constraint, Ordered):
+            line[at.Promise.place] = self._kind(Ordered).index(constraint)
+        return line
+
+    def _k(self, k: Adherence) -> int:
+        if not isinstance(k, Duration):
+            return min(k, at.HIGH)
+        return as_word(math.floor(duration_in_units(k.amount, k.unit, self.domain, "the k of a constraint")))
+
+    def _links(self) -> int:
+        return max(sum(s in d.columns for d in self.directories) for s in range(len(self.query.streams)))
+
+    def _watched(self, stream: int, link: int) -> np.ndarray:
+        line = np.zeros(at.WATCHED_SIZE, np.int64)
+        line[[at.Watched.unique, at.Watched.clustered]] = NONE
+        mine = [d for d, found in enumerate(self.directories) if stream in found.columns]
+        if link >= len(mine):
+            return line
+        columns, name = set(self.directories[mine[link]].columns[stream]), self.query.names[stream]
+        integrity = []
+        for k, c in enumerate(self.constraints):
+            if isinstance(c, Unique) and c.stream == name and set(c.columns) == columns:
+                line[at.Watched.unique] = k
+            elif isinstance(c, Clustered) and c.stream == name and set(c.columns) == columns:
+                line[at.Watched.clustered] = k
+            elif isinstance(c, Integrity) and c.child == name and self._place(c) == (stream, mine[link]):
+                integrity.append(k)
+        if integrity:
+            line[at.Watched.first_integrity], line[at.Watched.after_integrity] = integrity[0], integrity[-1] + 1
+        return line
 
     # -- edges ---------------------------------------------------------------------------------------------------------
 
@@ -85,9 +143,8 @@ class Releasing:
         line[at.Edge.stream], line[at.Edge.other], line[at.Edge.directory] = stream, other, d
         line[at.Edge.link] = NONE if d < 0 else self._link(stream, d)
         line[at.Edge.plain] = self._is_plain(stream, other)
-        line[at.Edge.is_child] = d >= 0 and self._is_unique(other, d)
-        line[at.Edge.is_parent] = d >= 0 and self._is_unique(stream, d)
-        line[at.Edge.is_exempt] = self._is_exempt(other, stream)
+        line[at.Edge.child], line[at.Edge.parent] = self._unique(other, d), self._unique(stream, d)
+        line[at.Edge.is_exempt] = self.monitored is None and self._is_exempt(other, stream)
         line[at.Edge.first_evidence], line[at.Edge.after_evidence] = first, first + count
         return line
 
@@ -96,69 +153,61 @@ class Releasing:
         return [d for d, found in enumerate(self.directories) if {stream, other} <= found.columns.keys()]
 
     def _directory(self, stream: int, other: int) -> int:
-        """Where the partners of a stream's rows are found: where the other is unique, if there is such a place."""
+        """Where the partners of a stream's rows are found: where one of the two is unique, if there is such a place."""
         shared = [d for d in self._shared(stream, other) if self.directories[d].probed]
-        for first in (other, stream):
+        for first in sorted((stream, other)):
             for d in shared:
-                if self._is_unique(first, d):
+                if self._unique(first, d) >= 0:
                     return d
         return shared[0] if shared else NONE
 
-    def _is_unique(self, stream: int, d: int) -> bool:
-        """Whether a key of a directory has at most one row of a stream, ever."""
+    def _unique(self, stream: int, d: int) -> int:
+        """The promise that a key of a directory has at most one row of a stream, ever, or NONE."""
+        if d < 0:
+            return NONE
         columns, name = set(self.directories[d].columns[stream]), self.query.names[stream]
-        return any(isinstance(c, Unique) and c.stream == name and set(c.columns) <= columns for c in self.constraints)
+        for k, c in enumerate(self.constraints):
+            if isinstance(c, Unique) and c.stream == name and set(c.columns) <= columns:
+                return k
+        return NONE
 
     def _is_plain(self, stream: int, other: int) -> bool:
         """Whether one directory holds all that is compared between two streams."""
         shared = [d for d in self._shared(stream, other) if self.directories[d].probed]
-        ranges = any(
-            {int(p[at.Predicate.left]), int(p[at.Predicate.right])} == {stream, other} for p in self.numbers.preds
-        )
-        return len(shared) == 1 and not ranges
+        sides = [{int(p[at.Predicate.left]), int(p[at.Predicate.right])} for p in self.numbers.preds]
+        return len(shared) == 1 and {stream, other} not in sides
 
     def _is_exempt(self, parent: int, child: int) -> bool:
         """Whether a row of a parent stream finds out by itself that its child does not come."""
         names = self.query.names[parent], self.query.names[child]
         own = {column for _, column in self.graph.pairs[parent, child]}
-        integrity = any(isinstance(c, Integrity) and c.streams == names for c in self.constraints)
-        return integrity or any(
-            isinstance(c, Ordered) and c.stream == names[1] and c.column in own for c in self.constraints
-        )
+        ordered = any(c.stream == names[1] and c.column in own for c in self._kind(Ordered))
+        return ordered or any(c.streams == names for c in self._kind(Integrity))
 
     def _link(self, stream: int, d: int) -> int:
         return sum(stream in directory.columns for directory in self.directories[:d])
 
     # -- evidence ------------------------------------------------------------------------------------------------------
 
-    def _evidence(self, stream: int, other: int, ordered: list[Ordered], befores: list[int]) -> list[np.ndarray]:
+    def _evidence(self, stream: int, other: int) -> list[np.ndarray]:
         """What can show that no more partners of a stream's rows come from another."""
         found, names = [], self.query.names
         pairs = {theirs: own for own, theirs in self.graph.pairs[stream, other]}
-        for c in self.constraints:
+        for k, c in enumerate(self.constraints):
             if isinstance(c, Integrity) and c.streams == (names[stream], names[other]):
-                which = 0
-                if not isinstance(c.k, Duration):
-                    which = len(befores)
-                    befores.append(other)
-                found.append(self._line(at.BY_INTEGRITY, c.k, which))
+                found.append(_evidence_line(k, self._before(c)))
             elif isinstance(c, Ordered) and c.stream == names[other] and c.column in pairs:
-                column = self._number(stream, pairs[c.column])
-                found.append(self._line(at.BY_ORDER, c.k, ordered.index(c), column))
+                found.append(_evidence_line(k, self._kind(Ordered).index(c), self._number(stream, pairs[c.column])))
             elif isinstance(c, Clustered) and c.stream == names[other] and set(c.columns) <= pairs.keys():
-                found.append(self._line(at.BY_CLUSTER, c.k, self._clustered(stream, other, c)))
+                found.append(_evidence_line(k, self._clustered(stream, other, c)))
         return found
 
-    def _line(self, kind: int, k: Adherence, which: int, column: int = 0) -> np.ndarray:
-        line = np.zeros(at.EVIDENCE_SIZE, np.int64)
-        line[at.Evidence.kind], line[at.Evidence.which], line[at.Evidence.column] = kind, which, column
-        line[at.Evidence.in_time], line[at.Evidence.k] = isinstance(k, Duration), self._k(k)
-        return line
-
-    def _k(self, k: Adherence) -> int:
-        if not isinstance(k, Duration):
-            return min(k, at.HIGH)
-        return as_word(math.floor(duration_in_units(k.amount, k.unit, self.domain, "the k of a constraint")))
+    def _before(self, constraint: Integrity) -> int:
+        """The word of a parent's slot that counts for this promise: promises were numbered in the same order."""
+        if isinstance(constraint.k, Duration):
+            return 0
+        mine = [c for c in self._kind(Integrity) if c.parent == constraint.parent and not isinstance(c.k, Duration)]
+        return mine.index(constraint)
 
     def _clustered(self, stream: int, other: int, constraint: Clustered) -> int:
         """The directory whose keys are the values of clustered columns."""
@@ -175,26 +224,25 @@ class Releasing:
 
     def _ordered(self, constraint: Ordered) -> np.ndarray:
         line, stream = np.zeros(at.ORDERED_SIZE, np.int64), self.query.names.index(constraint.stream)
-        k = self._k(constraint.k)
+        line[at.Ordered.promise] = self.constraints.index(constraint)
         line[at.Ordered.stream], line[at.Ordered.column] = stream, self._number(stream, constraint.column)
-        line[at.Ordered.in_time], line[at.Ordered.k] = isinstance(constraint.k, Duration), k
-        line[at.Ordered.stride] = max(1, -(-k // (STEPS - 2))) if k >= 0 else at.HIGH
         line[[at.Ordered.low, at.Ordered.top, at.Ordered.top_time]] = at.LOW
         return line
 
 
-def _covers(graph: Graph) -> tuple[list[np.ndarray], list[int]]:
-    """The covers of each stream, as far as edges whose partners are found in one place tell; and where they begin."""
-    lines, starts = list[np.ndarray](), list[int]()
-    for stream in range(len(graph.names)):
-        starts.append(len(lines))
-        near = graph.neighbours(stream)
-        for cover in graph.covers_beside(stream):
-            line = np.zeros(at.COVER_SIZE, np.int64)
-            line[at.Cover.edges] = sum(1 << near.index(n) for n in cover.neighbours)
-            line[at.Cover.own] = cover.own
-            lines.append(line)
-    return lines, [*starts, len(lines)]
+def _evidence_line(promise: int, which: int, column: int = 0) -> np.ndarray:
+    line = np.zeros(at.EVIDENCE_SIZE, np.int64)
+    line[at.Evidence.promise], line[at.Evidence.which], line[at.Evidence.column] = promise, which, column
+    return line
+
+
+def _has_evidence(edges: np.ndarray) -> np.ndarray:
+    return edges[:, at.Edge.after_evidence] > edges[:, at.Edge.first_evidence]
+
+
+def _turns(graph: Graph) -> tuple[int, ...]:
+    """Streams in the order in which they are judged: children before their parents."""
+    return tuple(sorted(range(len(graph.names)), key=lambda s: len(graph.reach(s))))
 
 
 def _lines(lines: list[np.ndarray], width: int) -> np.ndarray:
@@ -260,3 +308,24 @@ def _add(
         ) from error
     for stream, column in (one, other):
         numbers.add_ordered(stream, Number(column, type_, IN_ORDER, counts_as=domain))
+
+
+def candidates(query: Query, schemas: dict[str, pa.Schema], directories: list[Directory]) -> tuple[Constraint, ...]:
+    """The constraints that are watched: those that could help, on whole keys and on columns that have an order."""
+    found = list[Constraint]()
+    for c in useful(query):
+        if isinstance(c, (Unique, Clustered)):
+            stream = query.names.index(c.stream)
+            if any(set(d.columns.get(stream, ())) == set(c.columns) for d in directories):
+                found.append(c)
+        elif not isinstance(c, Ordered) or _has_order(schemas[c.stream].field(c.column).type):
+            found.append(c)
+    return tuple(found)
+
+
+def _has_order(type_: pa.DataType) -> bool:
+    try:
+        common_number_type([type_], [""])
+    except KeyTypeError:
+        return False
+    return True

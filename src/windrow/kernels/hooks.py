@@ -7,8 +7,8 @@ nothing. numba sees a type for each policy: every
 policy has kernels of its own, in which what it does not do is not there, and an exact join compiles no policy at all.
 Functions without hooks among their arguments are the same for all.
 
-A join that releases rows by constraints has further hooks, which no policy knows: kernels/release/hooks.py has them, and
-stands before the policy's own file in the type `prob+hooks`; who only looks for matches takes `exact+looking`.
+A join that releases rows by constraints has further hooks, which no policy knows: kernels/release/hooks.py has them,
+and stands before the policy's own file in the type `prob+hooks`; who only looks for matches takes `exact+looking`.
 
 Adding a policy with a formula of its own takes its file here, its file in windrow/policies, and the list there.
 """

@@ -89,6 +89,12 @@ class Head(Record):
     spared = word("residents that were left then", saved=True)
     pace = word("how many arrivals come before the next time, in quarters of these", saved=True)
     bare_cost = word("charged for a resident without payload")
+    adapted = word("arrivals when it was last decided which promises are used", saved=True)
+    monitored = word("whether promises that are broken rest until they are learnt again")
+    releasing = word("whether anything is released, or only watched")
+    covers_hold = word("whether covers follow from promises that are used", saved=True)
+    spares = real("the share of residents that are not released, to see what comes")
+    spared_rows = word("how many of them there are", saved=True)
     came_place = word("the place of `came` among what keys keep")
     clusters_in_time = word("whether the least time of a key's rows is kept")
     growth = real("how much more an arrival weighs than the one before it", moved="learned")
@@ -120,6 +126,7 @@ class Head(Record):
     block_cap = word()
     ordered = word()
     befores = word()
+    promises = word()
     # where in a slot the fields begin that not every query has
     vals_off = word()
     rank_off = word()
@@ -166,6 +173,8 @@ class Head(Record):
     befores_at = word()
     ordered_at = word()
     steps_at = word()
+    promises_at = word()
+    watched_at = word()
 
 
 class Stream(Record):
@@ -366,19 +375,43 @@ class Edge(Record):
     directory = word("where partners are found, NONE if nowhere")
     link = word("the stream's link there")
     plain = word("whether equal keys alone make partners")
-    is_child = word("whether a row of the stream has at most one partner")
-    is_parent = word("whether the neighbour's rows have at most one partner here")
+    child = word("the promise that a row of the stream has at most one partner there, or NONE")
+    parent = word("the promise that the neighbour's rows have at most one partner here, or NONE")
     is_exempt = word("whether such a parent finds out by itself that its child does not come")
     first_evidence = word("evidence that no more partners come, from here")
     after_evidence = word("to here")
 
 
+class Promise(Record):
+    """A constraint, declared or found by watching (see release/watch.py)."""
+
+    kind = word("Unique, Integrity, Clustered or Ordered")
+    stream = word("whose rows it speaks of; of Integrity the parent")
+    other = word("of Integrity the child")
+    place = word("of Integrity the word of a slot, of Ordered its line")
+    in_time = word("whether k is a time")
+    k = word("arrivals, or a length of time", saved=True)
+    is_used = word("whether rows are released by it", saved=True)
+    seen = word("the largest distance since it was last looked at", saved=True)
+    before = word("the largest of the time before that", saved=True)
+    measured = word("distances measured", saved=True)
+    violations = word("distances beyond k, while it was used", saved=True)
+    since = word("arrivals of its stream when it was last broken, or watching began", saved=True)
+
+
+class Watched(Record):
+    """The promises that rows of a stream tell something about by their key in a directory."""
+
+    unique = word("the promise, or NONE")
+    clustered = word("the promise, or NONE")
+    first_integrity = word("of those whose children come there, from here")
+    after_integrity = word("to here")
+
+
 class Evidence(Record):
     """What may show that no more partners of a row come on an edge (see release/evidence.py)."""
 
-    kind = word("by Integrity, Ordered or Clustered")
-    in_time = word("whether k is a time")
-    k = word("arrivals, or a length of time")
+    promise = word("the constraint")
     which = word("the word of a slot, the line of an ordered column, or the directory of a clustered one")
     column = word("the number of the row that is compared with an ordered column")
 
@@ -393,16 +426,13 @@ class Cover(Record):
 class Ordered(Record):
     """A column that comes nearly in order: what it has left behind for good, and steps that wait to become that."""
 
+    promise = word("the constraint")
     stream = word()
     column = word("the number of its rows")
-    in_time = word("whether k is a time")
-    k = word()
-    stride = word("between steps, in arrivals or in time")
     low = word("no row that is still to come lies below it", saved=True)
     top = word("the largest that has come", saved=True)
     top_time = word("the latest time that has come", saved=True)
-    first = word("the first step", saved=True)
-    used = word("steps that wait", saved=True)
+    used = word("steps", saved=True)
 
 
 RECORDS = (
@@ -423,6 +453,8 @@ RECORDS = (
     Evidence,
     Cover,
     Ordered,
+    Promise,
+    Watched,
 )
 HEAD_SIZE, STREAM_SIZE, POOL_SIZE, DIR_SIZE, INDEX_SIZE = (r.size for r in (Head, Stream, Pool, Directory, Index))
 LINK0, LINK_WORDS, PER_STREAM, CREDIT_SIZE, PRED_SIZE = (r.size for r in (Slot, Link, Chain, Credit, Predicate))
@@ -436,10 +468,11 @@ HEAD_ALWAYS, HEAD_SAME, HEAD_LEARNED = (Head.moved(when) for when in ("always", 
 STREAM_ALWAYS, SLOT_ALWAYS = Stream.moved("always"), Slot.moved("always")
 EXPIRED, RELEASED, SHED, SAMPLED = Stream.expired, Stream.released, Stream.shed, Stream.sampled  # reasons (reasons.py)
 EDGE_SIZE, EVIDENCE_SIZE, COVER_SIZE, ORDERED_SIZE = (r.size for r in (Edge, Evidence, Cover, Ordered))
-STEPS = 64  # of an ordered column, of two words each: arrivals or time, and the largest until then
-UNKNOWN, YES, NO = range(3)  # what is known of a resident (release/rules.py)
+PROMISE_SIZE, WATCHED_SIZE = Promise.size, Watched.size
+STEPS = 128  # of an ordered column, of two words each: arrivals or time, and the largest until then
+UNKNOWN, YES, NO, SPARED = range(4)  # what is known of a resident (release/rules.py); SPARED is No, and stays
 BARE = -2  # the row of payload of a resident without
-BY_INTEGRITY, BY_ORDER, BY_CLUSTER = range(3)
+BY_UNIQUE, BY_INTEGRITY, BY_CLUSTER, BY_ORDER = range(4)
 NO_KEY = 0x6A09E667F3BCC908  # the code of rows without a key: as good as any, for such rows are never matched by it
 STREAM_BITS = 8  # the low bits of a slot's cost name the stream
 STREAM_MASK = (1 << STREAM_BITS) - 1

@@ -15,10 +15,12 @@ from windrow.kernels.layout import (
     PER_STREAM,
     POOL_SIZE,
     PRED_SIZE,
+    PROMISE_SIZE,
     STEPS,
     STILL_WORDS,
     STREAM_MASK,
     STREAM_SIZE,
+    WATCHED_SIZE,
     Chain,
     Cover,
     Credit,
@@ -33,8 +35,10 @@ from windrow.kernels.layout import (
     Ordered,
     Pool,
     Predicate,
+    Promise,
     Slot,
     Stream,
+    Watched,
 )
 from windrow.kernels.memory import Memory
 from windrow.kernels.records import reference
@@ -42,6 +46,7 @@ from windrow.kernels.records import reference
 _slot, _link, _stream, _pool, _directory = (reference(r) for r in (Slot, Link, Stream, Pool, Directory))
 _key, _chain, _node, _credit, _index = (reference(r) for r in (Key, Chain, Node, Credit, Index))
 _predicate, _histogram = (reference(r) for r in (Predicate, Histogram))
+_promise, _watched = reference(Promise), reference(Watched)
 _edge, _evidence, _cover, _ordered = (reference(r) for r in (Edge, Evidence, Cover, Ordered))
 
 
@@ -205,3 +210,15 @@ def ordered_at(m: Memory, k: int) -> Ordered:
 def step_at(m: Memory, k: int, step: int) -> int:
     """Where a step of an ordered column stands."""
     return m.head.steps_at + (k * STEPS + step) * 2
+
+
+@inline
+def promise_at(m: Memory, promise: int) -> Promise:
+    """The line of a promise."""
+    return _promise(m.w, m.head.promises_at + promise * PROMISE_SIZE)
+
+
+@inline
+def watched_at(m: Memory, stream: int, link: int) -> Watched:
+    """What the key of a stream's link tells about."""
+    return _watched(m.w, m.head.watched_at + (stream * m.links + link) * WATCHED_SIZE)

@@ -98,6 +98,7 @@ def depart(h: Any, m: Memory, slot: int, reason: int) -> None:
     """Take a resident out of every structure."""
     stream = stream_of(m, slot)
     reasons.count(m, stream, reason)
+    h.parting(h, m, slot)
     h.leaving(h, m, slot, reason)
     age_remove(m, stream, slot)
     for ix in range(m.indexes):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from windrow.spec.bytesize import format_bytes, parse_bytes
 from windrow.spec.changes import changes, query_changes
-from windrow.spec.constraints import Clustered, Constraint, Integrity, Ordered, Unique
+from windrow.spec.constraints import Clustered, Constraint, Integrity, Monitored, Ordered, Unique
 from windrow.spec.durations import Duration, DurationLike, parse_duration
 from windrow.spec.filters import Filter
 from windrow.spec.graph import Graph, join_graph, useful
@@ -31,6 +31,7 @@ __all__ = [
     "Graph",
     "Integrity",
     "Memory",
+    "Monitored",
     "Ordered",
     "Output",
     "Predicate",

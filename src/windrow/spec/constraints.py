@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from windrow.errors import SpecError
-from windrow.record import Record, as_int, by_tag, name_text, whole
+from windrow.record import Record, as_int, by_tag, name_text, number, whole
 from windrow.spec.durations import Duration, DurationLike, parse_duration
 from windrow.spec.references import is_stream_name
 
@@ -174,7 +174,56 @@ class Ordered(Constraint):
 
 CONSTRAINTS: tuple[type[Constraint], ...] = (Unique, Integrity, Clustered, Ordered)
 
-Constraints = str | tuple[Constraint, ...] | None
+
+@dataclass(frozen=True, init=False)
+class Monitored(Record):
+    """Constraints that are found by watching the streams: which of those that could help are kept, and how closely.
+
+    Parameters:
+        release: whether rows are released by them; else they are only watched (`"watch"` stands for that, `"auto"` for
+            releasing).
+        margin: rows are released by margin times the largest distance seen (the paper's c).
+        sample: the share of rows that could be released and are kept to see what comes after all (its p).
+        reaction: arrivals after which what was seen counts (its W); a constraint that is broken rests for as many.
+        most: distances above it are of no use, and such a constraint is ignored.
+
+    >>> Monitored(margin=1.5).with_(release=False).reaction
+    1000
+    """
+
+    TAG: ClassVar[str] = "kind"
+    kind: ClassVar[str] = "monitored"
+
+    release: bool
+    margin: float
+    sample: float
+    reaction: int
+    most: int
+
+    def __init__(
+        self, release: bool = True, margin: float = 1.2, sample: float = 0.01, reaction: int = 1000, most: int = 100_000
+    ) -> None:
+        if not isinstance(release, bool):
+            raise SpecError(f"Monitored: release must be True or False, got {release!r}")
+        self._set(
+            release=release,
+            margin=float(number(margin, "Monitored: margin")),
+            sample=float(number(sample, "Monitored: sample")),
+            reaction=whole(reaction, "Monitored: reaction", least=1),
+            most=whole(most, "Monitored: most"),
+        )
+        if self.margin < 1.0:
+            raise SpecError(
+                f"Monitored: margin must be at least 1, got {margin}: less would release what was seen to match"
+            )
+        if not 0.0 <= self.sample <= 1.0:
+            raise SpecError(f"Monitored: sample is a share of the rows, from 0 to 1, got {sample}")
+
+    def __str__(self) -> str:
+        return "monitored" if self.release else "watched"
+
+
+Constraints = Monitored | tuple[Constraint, ...] | None
 
 
 def constraint_from_dict(data: Mapping[str, Any]) -> Constraint:
@@ -185,16 +234,16 @@ def constraint_from_dict(data: Mapping[str, Any]) -> Constraint:
 
 
 def parse_constraints(value: Any) -> Constraints:
-    """What `constraints=` stands for: None, "watch", "auto", or declared ones."""
-    if value is None:
-        return None
+    """What `constraints=` stands for: None, "watch", "auto", how to watch, or declared ones."""
+    if value is None or isinstance(value, Monitored):
+        return value
     if isinstance(value, str):
         if value not in MODES:
             raise SpecError(
                 f"constraints must be None, 'watch', 'auto' or a list of constraints, got {value!r}: declare one as "
                 "windrow.Integrity(parent, child, k=...), Clustered, Ordered or Unique"
             )
-        return value
+        return Monitored(release=value == "auto")
     items = (value,) if isinstance(value, Constraint) else value
     if isinstance(items, Mapping) or not isinstance(items, Iterable):
         raise SpecError(f"constraints must be None, 'watch', 'auto' or a list of constraints, got {value!r}")

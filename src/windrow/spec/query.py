@@ -12,7 +12,7 @@ from windrow.errors import SpecError, alternatives
 from windrow.policies import Policy
 from windrow.record import Record, listed, number, one_of, whole
 from windrow.spec import checks
-from windrow.spec.constraints import Constraint, Constraints, constraint_from_dict, parse_constraints
+from windrow.spec.constraints import Constraint, Constraints, Monitored, constraint_from_dict, parse_constraints
 from windrow.spec.durations import Duration, DurationLike, parse_duration
 from windrow.spec.joins import NamedJoin, OnLike, on_from_json, on_to_json, parse_on
 from windrow.spec.memory import Memory
@@ -100,7 +100,7 @@ class Query(Record):
         seed: int = 0,
         sample: float | Literal["unbiased"] | None = None,
         shards: int | None = None,
-        constraints: Literal["watch", "auto"] | Constraint | Iterable[Constraint] | None = None,
+        constraints: Literal["watch", "auto"] | Monitored | Constraint | Iterable[Constraint] | None = None,
         on_violation: Literal["lose", "demote"] = "lose",
     ) -> None:
         parts = _streams(streams)
@@ -185,7 +185,9 @@ class Query(Record):
             given["value"] = Value.from_dict(given["value"])
         if given.get("memory") is not None:
             given["memory"] = Memory.from_dict(given["memory"])
-        if given.get("constraints") is not None and not isinstance(given["constraints"], str):
+        if isinstance(given.get("constraints"), Mapping):
+            given["constraints"] = Monitored.from_dict(given["constraints"])
+        elif given.get("constraints") is not None and not isinstance(given["constraints"], (str, Monitored)):
             items = listed(given["constraints"], "Query: constraints")
             given["constraints"] = [constraint_from_dict(item) for item in items]
         return cls(**given)

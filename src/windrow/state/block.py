@@ -82,21 +82,32 @@ def write_release(words: np.ndarray, plan: Plan, release: Release) -> None:
     """The join graph and what it is released by."""
     head = Head(words, 0)
     head.pace, head.bare_cost, head.clusters_in_time = 1, plan.row_bytes(), release.clusters_in_time
+    head.promises, monitored = len(release.promises), release.monitored
+    head.monitored, head.releasing = monitored is not None, monitored is None or monitored.release
+    head.spares = monitored.sample if monitored is not None and monitored.release else 0.0
     head.came_place = plan.place_of("came")
     lines = view(words, Head.streams_at, plan.streams, at.STREAM_SIZE)
     lines[:, at.Stream.first_edge], lines[:, at.Stream.after_edge] = release.edge_starts[:-1], release.edge_starts[1:]
-    lines[:, at.Stream.first_cover] = release.cover_starts[:-1]
-    lines[:, at.Stream.after_cover] = release.cover_starts[1:]
     lines[:, at.Stream.remembers], lines[:, at.Stream.is_leaf] = release.remembers, release.is_leaf
     lines[:, at.Stream.is_judged], lines[:, at.Stream.turn] = release.is_judged, release.turns
     for word, found in (
+        (Head.promises_at, release.promises),
+        (Head.watched_at, release.watched),
         (Head.edges_at, release.edges),
         (Head.evidence_at, release.evidence),
-        (Head.covers_at, release.covers),
         (Head.befores_at, release.befores),
         (Head.ordered_at, release.ordered),
     ):
         view(words, word, *found.shape)[:] = found
+    write_covers(words, plan, release.covers, release.cover_starts)
+
+
+def write_covers(words: np.ndarray, plan: Plan, covers: np.ndarray, starts: np.ndarray) -> None:
+    """The covers of all streams, which follow from the promises that are used."""
+    view(words, Head.covers_at, *covers.shape)[:] = covers
+    lines = view(words, Head.streams_at, plan.streams, at.STREAM_SIZE)
+    lines[:, at.Stream.first_cover], lines[:, at.Stream.after_cover] = starts[:-1], starts[1:]
+    Head(words, 0).covers_hold = 1
 
 
 def write_shedding(words: np.ndarray, plan: Plan) -> None:

@@ -20,6 +20,7 @@ import numpy as np
 from windrow.kernels import layout as at
 from windrow.kernels.layout import Head
 from windrow.state.plan import Plan
+from windrow.state.release import most_covers
 
 
 @dataclass(frozen=True)
@@ -168,9 +169,18 @@ PARTS = (
     ),
     Part(Head.oracle_at, "the oracle's lines", lambda p, _: (0, 1 + 2 * p.streams), carried="learned"),
     # what is released
+    Part(
+        Head.promises_at,
+        "promises",
+        lambda p, _: _release(p, "promises", at.PROMISE_SIZE),
+        saved="promises",
+        kind=np.int64,
+        carried="always",
+    ),
+    Part(Head.watched_at, "which promises keys tell about", lambda p, _: _release(p, "watched", at.WATCHED_SIZE)),
     Part(Head.edges_at, "edges of the join graph", lambda p, _: _release(p, "edges", at.EDGE_SIZE)),
     Part(Head.evidence_at, "evidence", lambda p, _: _release(p, "evidence", at.EVIDENCE_SIZE)),
-    Part(Head.covers_at, "covers", lambda p, _: _release(p, "covers", at.COVER_SIZE)),
+    Part(Head.covers_at, "covers", lambda p, _: (0 if p.release is None else most_covers(p.release), at.COVER_SIZE)),
     Part(Head.befores_at, "whose arrivals slots count", lambda p, _: (p.streams, p.befores)),
     Part(
         Head.ordered_at,

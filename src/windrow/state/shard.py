@@ -15,7 +15,7 @@ from windrow.kernels.drive_many import drive_many
 from windrow.kernels.drive_pair import drive_pair
 from windrow.kernels.hooks import Hooks, hooks
 from windrow.kernels.stages import look_many, look_pair
-from windrow.state import block, room
+from windrow.state import block, monitor, room
 from windrow.state.auto.samples import Sample
 from windrow.state.auto.trials import Trials
 from windrow.state.parts import Capacity, view
@@ -67,6 +67,7 @@ class Shard:
         """
         if self.trials is None:
             yield from self._drive(batch, probing)
+            monitor.adapt(self.words, self.plan)
             return
         for piece in self.trials.pieces(batch):
             yield from self._drive(piece, probing)

@@ -265,6 +265,11 @@ def settled(h: Any, m: Memory, r: Any, at: int) -> None:
 
 
 @inline
+def parting(h: Any, m: Memory, slot: int) -> None:
+    """A resident is about to leave memory."""
+
+
+@inline
 def why_shed(h: Any, m: Memory, slot: int) -> int:
     """For which reason a resident departs that must make room."""
     return SHED

@@ -11,8 +11,9 @@ child. Streams are therefore judged children first, and then the other way.
 
 from typing import Any
 
+from windrow.kernels.hashing import in_sample, row_word
 from windrow.kernels.jit import inline, inner
-from windrow.kernels.layout import BARE, NO, RELEASED, STREAM_BITS
+from windrow.kernels.layout import BARE, NO, RELEASED, SPARED, STREAM_BITS
 from windrow.kernels.memory import Memory, memory_of
 from windrow.kernels.places import slot_at, stream_at
 from windrow.kernels.release.evidence import pass_steps
@@ -21,6 +22,7 @@ from windrow.kernels.retain import charge, depart
 
 LEAST = 256  # arrivals between two collections
 SLOWEST = 4  # quarters of the residents
+MOST_SPARED = 4096  # residents that are spared, at most: windows without an end would fill up with them
 
 
 @inline
@@ -35,6 +37,22 @@ def bare(m: Memory, stream: int, slot: int) -> None:
 
 
 @inline
+def let_go(h: Any, m: Memory, stream: int, slot: int) -> None:
+    """Release a resident, or spare it to see what comes."""
+    share = m.head.spares
+    if (
+        share > 0.0
+        and m.head.spared_rows < MOST_SPARED
+        and in_sample(row_word(m.head.seed, slot_at(m, slot).seq), share)
+    ):
+        bare(m, stream, slot)
+        slot_at(m, slot).status = SPARED
+        m.head.spared_rows += 1
+    else:
+        depart(h, m, slot, RELEASED)
+
+
+@inline
 def judge_stream(h: Any, m: Memory, stream: int) -> bool:
     """Judge the residents of a stream, and release those that may leave; whether anything has changed."""
     changed = False
@@ -44,7 +62,7 @@ def judge_stream(h: Any, m: Memory, stream: int) -> bool:
         changed |= judge(m.w, stream, slot)
         if slot_at(m, slot).status == NO:
             if not is_wanted(m, stream, slot):
-                depart(h, m, slot, RELEASED)
+                let_go(h, m, stream, slot)
                 changed = True
             else:
                 bare(m, stream, slot)
@@ -102,4 +120,4 @@ def collect(h: Any, words: Any) -> None:
 @inline
 def is_due(m: Memory) -> bool:
     """Whether enough has come since residents were last judged."""
-    return m.head.arrivals - m.head.collected >= max(LEAST, m.head.spared * m.head.pace >> 2)
+    return m.head.releasing != 0 and m.head.arrivals - m.head.collected >= max(LEAST, m.head.spared * m.head.pace >> 2)

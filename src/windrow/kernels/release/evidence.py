@@ -12,7 +12,8 @@ A row is *closed* to a neighbour if one of these holds:
     Ordered    its value lies below the largest of all rows but the last k, or of all that are k behind the watermark
     Clustered  its values came, and since then more than k rows with others; or the first is k behind the watermark
 
-Steps are kept one for each of k / 62 arrivals, so evidence of order may come late by as much, and is exact for small k.
+Steps grow sparser with their age (watch.thin), so evidence of order may come late by a small part of k, and is exact
+for small k.
 A row of time t that is still to come has t at or above the watermark, so times need no order of arrival.
 """
 
@@ -24,6 +25,7 @@ from windrow.kernels.jit import inline, inner
 from windrow.kernels.layout import (
     BY_CLUSTER,
     BY_INTEGRITY,
+    LOW,
     NO_KEY,
     R_CODES,
     R_STREAM,
@@ -43,10 +45,12 @@ from windrow.kernels.places import (
     key_of,
     numbers_at,
     ordered_at,
+    promise_at,
     slot_at,
     step_at,
     stream_at,
 )
+from windrow.kernels.release.watch import measure_key, measure_order, thin
 
 
 @inline
@@ -62,58 +66,68 @@ def behind(time: int, distance: int, mark: int) -> bool:
 def observe(words: Any, r: Any, at: int) -> None:
     """Let the arriving row at a place, whatever becomes of it, tell ordered columns of its stream what has come."""
     m = memory_of(words)
-    stream = r[at + R_STREAM]
+    stream, time = r[at + R_STREAM], r[at + R_TIME]
     for k in range(m.head.ordered):
         line = ordered_at(m, k)
-        if line.stream == stream:
-            line.top = max(line.top, r[at + R_CODES + m.links + line.column])
-            line.top_time = max(line.top_time, r[at + R_TIME])
-            add_step(m, line, k, line.top_time if line.in_time else stream_at(m, stream).rank)
+        if line.stream != stream:
+            continue
+        value = r[at + R_CODES + m.links + line.column]
+        in_time = promise_at(m, line.promise).in_time
+        if LOW < value < line.top:
+            measure_order(m.w, line, k, value, time if in_time else stream_at(m, stream).rank)
+        line.top = max(line.top, value)
+        line.top_time = max(line.top_time, time)
+        add_step(m, line, k, line.top_time if in_time else stream_at(m, stream).rank)
 
 
 @inline
 def add_step(m: Memory, line: Ordered, k: int, now: int) -> None:
-    """Note how far a column has come, unless that was noted a moment ago."""
+    """Note how far a column has come."""
     if line.used > 0:
-        last = step_at(m, k, (line.first + line.used - 1) % STEPS)
-        if m.w[last] == now:
+        last = step_at(m, k, line.used - 1)
+        if m.w[last] == now or m.w[last + 1] == line.top:
             m.w[last + 1] = line.top
             return
-        if line.used == STEPS or (now > m.w[last] and apart(now, m.w[last]) < length(line.stride)):
-            return
-    here = step_at(m, k, (line.first + line.used) % STEPS)
+    if line.used == STEPS:
+        thin(m, line, k)
+    here = step_at(m, k, line.used)
     m.w[here], m.w[here + 1] = now, line.top
     line.used += 1
 
 
 @inline
 def pass_steps(m: Memory, k: int) -> None:
-    """Let the steps of an ordered column that are k behind say what it has left behind."""
+    """Let the newest step of an ordered column that is k behind say what it has left behind."""
     line = ordered_at(m, k)
-    now = m.head.watermark if line.in_time else stream_at(m, line.stream).rank
-    while line.used > 0:
-        here = step_at(m, k, line.first)
-        past = behind(m.w[here], line.k, now) if line.in_time else now - m.w[here] >= line.k
-        if not past:
-            break
-        line.low = m.w[here + 1]
-        line.first = (line.first + 1) % STEPS
-        line.used -= 1
+    promise = promise_at(m, line.promise)
+    if promise.is_used == 0:
+        line.low = LOW
+        return
+    now = m.head.watermark if promise.in_time else stream_at(m, line.stream).rank
+    low, high = 0, line.used  # the first step that is not behind
+    while low < high:
+        mid = (low + high) >> 1
+        here = m.w[step_at(m, k, mid)]
+        past = behind(here, promise.k, now) if promise.in_time else now - here >= promise.k
+        if past:
+            low = mid + 1
+        else:
+            high = mid
+    if low > 0:
+        line.low = m.w[step_at(m, k, low - 1) + 1]
 
 
 @inline
-def note_key(m: Memory, stream: int, d: int, key: int, time: int) -> None:
+def note_key(m: Memory, stream: int, link: int, d: int, key: int, time: int) -> None:
     """Note that a row of a stream came under a key."""
-    came, is_first = came_at(m, d, key, stream), False
-    if m.w[came] > 0:
-        m.w[came] += 1
-    else:
-        m.w[came] = stream_at(m, stream).rank
-        is_first = True
+    place = came_at(m, d, key, stream)
+    came, least = m.w[place], LOW
     if m.head.clusters_in_time:
-        least = came_time_at(m, d, key, stream)
-        if is_first or time < m.w[least]:
-            m.w[least] = time
+        least = m.w[came_time_at(m, d, key, stream)]
+        if came == 0 or time < least:
+            m.w[came_time_at(m, d, key, stream)] = time
+    m.w[place] = came + 1 if came > 0 else stream_at(m, stream).rank
+    measure_key(m.w, stream, link, d, key, came, time, least)
 
 
 @inner
@@ -126,7 +140,7 @@ def note_codes(words: Any, r: Any, at: int) -> None:
         if d >= 0 and r[at + R_CODES + link] != NO_KEY:
             key = find(m, d, r[at + R_CODES + link])
             if key >= 0:
-                note_key(m, stream, d, key, r[at + R_TIME])
+                note_key(m, stream, link, d, key, r[at + R_TIME])
 
 
 @inline
@@ -142,9 +156,17 @@ def note_befores(m: Memory, slot: int, stream: int) -> None:
 
 
 @inline
+def is_used(m: Memory, promise: int) -> bool:
+    """Whether there is a promise, and rows are released by it."""
+    return promise >= 0 and promise_at(m, promise).is_used != 0
+
+
+@inline
 def has_met(m: Memory, edge: Edge, slot: int) -> bool:
     """Whether the only partner that a resident can have on an edge has come."""
-    return edge.is_child != 0 and m.w[came_at(m, edge.directory, key_of(m, slot, edge.link), edge.other)] > 0
+    if not is_used(m, edge.child):
+        return False
+    return m.w[came_at(m, edge.directory, key_of(m, slot, edge.link), edge.other)] > 0
 
 
 @inline
@@ -155,7 +177,7 @@ def is_closed(m: Memory, edge: Edge, slot: int) -> bool:
     if has_met(m, edge, slot):
         return True
     for k in range(edge.first_evidence, edge.after_evidence):
-        if shows(m, evidence_at(m, k), edge, slot):
+        if is_used(m, evidence_at(m, k).promise) and shows(m, evidence_at(m, k), edge, slot):
             return True
     return False
 
@@ -163,19 +185,19 @@ def is_closed(m: Memory, edge: Edge, slot: int) -> bool:
 @inline
 def shows(m: Memory, line: Evidence, edge: Edge, slot: int) -> bool:
     """Whether evidence shows that a resident has no more partners to come."""
-    if line.kind == BY_INTEGRITY:
-        if line.in_time:
-            return behind(slot_at(m, slot).time, line.k, m.head.watermark)
-        return stream_at(m, edge.other).rank - m.w[before_at(m, slot, line.which)] >= line.k
-    if line.kind == BY_CLUSTER:
-        link = link_into(m, edge.stream, line.which)
-        key = key_of(m, slot, link)
+    promise = promise_at(m, line.promise)
+    if promise.kind == BY_INTEGRITY:
+        if promise.in_time:
+            return behind(slot_at(m, slot).time, promise.k, m.head.watermark)
+        return stream_at(m, edge.other).rank - m.w[before_at(m, slot, line.which)] >= promise.k
+    if promise.kind == BY_CLUSTER:
+        key = key_of(m, slot, link_into(m, edge.stream, line.which))
         came = m.w[came_at(m, line.which, key, edge.other)]
         if came == 0:
             return False
-        if line.in_time:
-            return behind(m.w[came_time_at(m, line.which, key, edge.other)], line.k, m.head.watermark)
-        return stream_at(m, edge.other).rank - came > line.k
+        if promise.in_time:
+            return behind(m.w[came_time_at(m, line.which, key, edge.other)], promise.k, m.head.watermark)
+        return stream_at(m, edge.other).rank - came > promise.k
     return m.w[numbers_at(m, slot) + line.column] < ordered_at(m, line.which).low
 
 

@@ -4,11 +4,11 @@ from typing import Any
 
 from windrow.kernels import reasons
 from windrow.kernels.directory import find
+from windrow.kernels.hashing import in_sample, row_word
 from windrow.kernels.jit import inline
 from windrow.kernels.layout import (
     BARE,
     NO,
-    NONE,
     R_CODES,
     R_LIVE,
     R_STREAM,
@@ -16,16 +16,17 @@ from windrow.kernels.layout import (
     REFUSED,
     RELEASED,
     SHED,
+    SPARED,
     STREAM_BITS,
     UNKNOWN,
     YES,
 )
 from windrow.kernels.memory import Memory
-from windrow.kernels.places import came_at, chain, edge_at, key_at, slot_at, stream_at
+from windrow.kernels.places import came_at, chain, edge_at, key_at, link_at, slot_at, stream_at
 from windrow.kernels.release import collect as collecting
-from windrow.kernels.release.evidence import note_befores, note_codes, note_key, observe
+from windrow.kernels.release.evidence import is_used, note_befores, note_codes, note_key, observe
 from windrow.kernels.release.rules import is_wanted, judge
-from windrow.kernels.retain import admit, depart
+from windrow.kernels.retain import admit
 from windrow.kernels.settle import fill
 
 RELEASES = True
@@ -60,7 +61,7 @@ def refused(h: Any, m: Memory, r: Any, rx: Any, at: int) -> None:
 @inline
 def visible(h: Any, m: Memory, slot: int) -> bool:
     """No rows are in no match."""
-    return slot_at(m, slot).status != NO
+    return slot_at(m, slot).status < NO
 
 
 @inline
@@ -94,13 +95,14 @@ def useless(h: Any, m: Memory, r: Any, at: int, key: int) -> bool:
     if key < 0:
         return False
     edge = edge_at(m, stream_at(m, r[at + R_STREAM]).first_edge)
-    return edge.is_child != 0 and m.w[came_at(m, 0, key, edge.other)] > 0
+    met = m.head.releasing != 0 and is_used(m, edge.child) and m.w[came_at(m, 0, key, edge.other)] > 0
+    return met and (m.head.spares == 0.0 or not in_sample(row_word(m.head.seed, m.head.seq - 1), m.head.spares))
 
 
 @inline
 def done_with(h: Any, m: Memory, slot: int, stream: int) -> bool:
     """Whether the row in a slot, which has been probed and is not yet admitted, need not be: it is No already."""
-    if not stream_at(m, stream).is_judged:
+    if not stream_at(m, stream).is_judged or m.head.releasing == 0:
         return False
     judge(m.w, stream, slot)
     if slot_at(m, slot).status != NO:
@@ -118,17 +120,19 @@ def settled(h: Any, m: Memory, r: Any, at: int) -> None:
     key = find(m, 0, code)
     if key < 0:
         return
-    note_key(m, stream, 0, key, r[at + R_TIME])
-    if edge_at(m, stream_at(m, stream).first_edge).is_parent == 0:
+    note_key(m, stream, 0, 0, key, r[at + R_TIME])
+    if m.head.releasing == 0 or not is_used(m, edge_at(m, stream_at(m, stream).first_edge).parent):
         return
     other = 1 - stream
-    while True:  # the key's record may go with its last resident
-        key = find(m, 0, code)
-        slot = NONE if key < 0 else chain(key_at(m, 0, key), other).head
-        if slot < 0:
-            break
-        stream_at(m, other).complete += 1
-        depart(h, m, slot, RELEASED)
+    slot = chain(key_at(m, 0, key), other).head
+    while slot >= 0:
+        after = link_at(m, slot, 0).newer
+        if slot_at(m, slot).status < NO:
+            stream_at(m, other).complete += 1
+            slot_at(m, slot).status = NO
+        if slot_at(m, slot).status == NO:
+            collecting.let_go(h, m, other, slot)
+        slot = after
 
 
 @inline
@@ -139,9 +143,16 @@ def let_pass(h: Any, m: Memory, r: Any, at: int) -> None:
 
 
 @inline
+def parting(h: Any, m: Memory, slot: int) -> None:
+    """A resident is about to leave."""
+    if slot_at(m, slot).status == SPARED:
+        m.head.spared_rows -= 1
+
+
+@inline
 def why_shed(h: Any, m: Memory, slot: int) -> int:
     """A No row is in no match: to let it go for lack of memory loses nothing."""
-    return RELEASED if slot_at(m, slot).status == NO else SHED
+    return RELEASED if slot_at(m, slot).status >= NO else SHED
 
 
 @inline

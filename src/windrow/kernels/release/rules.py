@@ -23,7 +23,7 @@ from windrow.kernels.jit import inline, inner
 from windrow.kernels.layout import NO, UNKNOWN, YES, Edge
 from windrow.kernels.memory import Memory, memory_of
 from windrow.kernels.places import chain, cover_at, edge_at, key_at, key_of, link_at, predicate_at, slot_at, stream_at
-from windrow.kernels.release.evidence import is_closed, link_into
+from windrow.kernels.release.evidence import is_closed, is_used, link_into
 
 
 @inner
@@ -72,6 +72,8 @@ def is_dead(m: Memory, stream: int, slot: int) -> bool:
 def is_complete(m: Memory, stream: int, slot: int) -> bool:
     """N3."""
     mine, status = stream_at(m, stream), slot_at(m, slot).status
+    if m.head.covers_hold == 0:
+        return False
     for c in range(mine.first_cover, mine.after_cover):
         cover = cover_at(m, c)
         if cover.own != 0 and status != YES:
@@ -98,7 +100,7 @@ def children_yes(m: Memory, stream: int, slot: int) -> bool:
     mine = stream_at(m, stream)
     for k in range(mine.first_edge, mine.after_edge):
         edge = edge_at(m, k)
-        if edge.is_child != 0 and not partner_with(m, edge, slot, 1 << YES):
+        if is_used(m, edge.child) and not partner_with(m, edge, slot, 1 << YES):
             return False
     return True
 
@@ -109,7 +111,7 @@ def is_wanted(m: Memory, stream: int, slot: int) -> bool:
     mine = stream_at(m, stream)
     for k in range(mine.first_edge, mine.after_edge):
         edge = edge_at(m, k)
-        if edge.is_parent != 0 and edge.is_exempt == 0 and not is_closed(m, edge, slot):
+        if is_used(m, edge.parent) and edge.is_exempt == 0 and not is_closed(m, edge, slot):
             return True
     return False
 
@@ -119,7 +121,7 @@ def judge(words: Any, stream: int, slot: int) -> bool:
     """Find out what is known of a resident; whether that has changed."""
     m = memory_of(words)
     mine, at = stream_at(m, stream), slot_at(m, slot)
-    if at.status == NO:
+    if at.status >= NO:
         return False
     if is_dead(m, stream, slot):
         mine.dead += 1

@@ -1,0 +1,101 @@
+"""Watching promises: how far rows that belong together came apart, measured as they come.
+
+    Unique      a row of a key that had come before                                         any is a violation
+    Integrity   child rows from a parent up to its child: the oldest parent of the child's key has waited longest
+    Clustered   rows with other values since the first with these
+    Ordered     rows from the first larger value, up to and including this one: at most, by the steps that are kept
+
+A promise that is used and broken is counted. Where promises were found by watching it rests at once, and covers that
+follow from it do not hold any longer; state/monitor.py decides when it is used again.
+
+Keys without residents are forgotten, and so is what came under them. A small share of the rows that could be released
+is therefore spared until its window ends: such a resident is No, and tells what comes after all.
+"""
+
+from typing import Any
+
+from windrow.kernels.apart import apart
+from windrow.kernels.jit import inline, inner
+from windrow.kernels.layout import BY_UNIQUE, HIGH, STEPS, Ordered, Promise
+from windrow.kernels.memory import Memory, memory_of
+from windrow.kernels.places import (
+    before_at,
+    chain,
+    key_at,
+    promise_at,
+    slot_at,
+    step_at,
+    stream_at,
+    watched_at,
+)
+
+
+@inline
+def measure(m: Memory, promise: Promise, distance: int) -> None:
+    """Note a distance, and whether it breaks its promise."""
+    promise.measured += 1
+    promise.seen = max(promise.seen, distance)
+    if promise.is_used != 0 and (distance > promise.k or promise.kind == BY_UNIQUE):
+        promise.violations += 1
+        promise.since = m.head.arrivals
+        if m.head.monitored:
+            promise.is_used = 0
+            m.head.covers_hold = 0 if promise.kind == BY_UNIQUE else m.head.covers_hold
+
+
+@inline
+def gap(later: int, earlier: int) -> int:
+    """How far a time lies behind another, as a number that is not negative."""
+    return min(HIGH, int(apart(later, earlier) >> 1) * 2) if later > earlier else 0
+
+
+@inner
+def measure_key(words: Any, stream: int, link: int, d: int, key: int, came: int, time: int, least: int) -> None:
+    """Let a row of a stream under a key tell; `came` and `least` are what was known of the key before it came."""
+    m = memory_of(words)
+    watched, rank = watched_at(m, stream, link), stream_at(m, stream).rank
+    if came > 0:
+        if watched.unique >= 0:
+            measure(m, promise_at(m, watched.unique), 1)
+        if watched.clustered >= 0:
+            promise = promise_at(m, watched.clustered)
+            measure(m, promise, gap(time, least) if promise.in_time else rank - 1 - came)
+    for k in range(watched.first_integrity, watched.after_integrity):
+        promise = promise_at(m, k)
+        parent = chain(key_at(m, d, key), promise.stream).head
+        if parent >= 0:
+            waited = gap(time, slot_at(m, parent).time)
+            if not promise.in_time:
+                waited = rank - m.w[before_at(m, parent, promise.place)]
+            measure(m, promise, waited)
+
+
+@inner
+def measure_order(words: Any, line: Ordered, k: int, value: int, now: int) -> None:
+    """Let a value that lies below an earlier one tell how long ago that came, at most."""
+    m = memory_of(words)
+    low, high = 0, line.used  # the first step that lies above the value
+    while low < high:
+        mid = (low + high) >> 1
+        if m.w[step_at(m, k, mid) + 1] > value:
+            high = mid
+        else:
+            low = mid + 1
+    promise = promise_at(m, line.promise)
+    first = m.w[step_at(m, k, low - 1)] if low > 0 else 0
+    if promise.in_time:
+        measure(m, promise, gap(now, first) if low > 0 else HIGH)
+    else:
+        measure(m, promise, now - first - 1)
+
+
+@inline
+def thin(m: Memory, line: Ordered, k: int) -> None:
+    """Forget every other one of the older half of the steps."""
+    n = 0
+    for step in range(line.used):
+        if step >= STEPS // 2 or step % 2 == 1:
+            here, there = step_at(m, k, step), step_at(m, k, n)
+            m.w[there], m.w[there + 1] = m.w[here], m.w[here + 1]
+            n += 1
+    line.used = n

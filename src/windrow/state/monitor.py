@@ -1,0 +1,106 @@
+"""Monitors: which promises are used, and with which k, from what kernels have measured (kernels/release/watch.py).
+
+After every `reaction` arrivals, for each promise that was not declared:
+
+    k_u   the largest distance of the last two such spells
+    k_e   margin * k_u: what rows are released by, unless it passes `most`, where the promise is of no use
+
+A promise is used once enough was measured without breaking it. One that was broken rests for as many arrivals as it takes
+to see the largest distance again, twice `reaction` at least; uniqueness, which has no k, for ten times as many. Covers
+follow from the promises of uniqueness that are used, and are written anew when these change.
+
+Whether No rows are kept for parents that come later, or dropped because these find out by themselves (an exempt edge),
+is chosen by what is dearer: rows that wait k arrivals in vain, or No rows until they go.
+"""
+
+import numpy as np
+
+from windrow.kernels import layout as at
+from windrow.kernels.layout import Head, Promise
+from windrow.state import block
+from windrow.state.parts import view
+from windrow.state.plan import Plan
+from windrow.state.release import Release, covers_of
+
+LEAST_MEASURED = 32  # distances before a promise is used
+LEAST_ROWS = 256  # rows of a stream before its keys are taken for unique
+REST = 10  # times `reaction` for which uniqueness rests
+
+
+def promises(words: np.ndarray, release: Release) -> np.ndarray:
+    """The lines of promises."""
+    return view(words, Head.promises_at, len(release.promises), at.PROMISE_SIZE)
+
+
+def adapt(words: np.ndarray, plan: Plan) -> None:
+    """Decide anew which promises are used, if it is time for that."""
+    release = plan.release
+    if release is None or release.monitored is None:
+        return
+    arrivals = int(words[Head.arrivals])
+    if arrivals - int(words[Head.adapted]) < release.monitored.reaction:
+        return
+    words[Head.adapted] = arrivals
+    lines = promises(words, release)
+    streams = view(words, Head.streams_at, plan.streams, at.STREAM_SIZE)
+    before = _unique_used(lines)
+    for line in lines:
+        if line[Promise.kind] == at.BY_UNIQUE:
+            _adapt_unique(line, streams, arrivals, release)
+        else:
+            _adapt_distance(line, arrivals, release)
+    if release.monitored.release:
+        _choose_exempt(words, plan, release, lines, streams)
+    if before != _unique_used(lines) or not words[Head.covers_hold]:
+        used = [bool(line[Promise.is_used]) for line in lines]
+        covers, starts = covers_of(tuple(map(str, range(plan.streams))), release.edges, used)
+        block.write_covers(words, plan, covers, starts)
+
+
+def _unique_used(lines: np.ndarray) -> list[bool]:
+    return [bool(line[Promise.is_used]) for line in lines if line[Promise.kind] == at.BY_UNIQUE]
+
+
+def _adapt_unique(line: np.ndarray, streams: np.ndarray, arrivals: int, release: Release) -> None:
+    """Keys are taken for unique when many rows came, and none of them twice for long."""
+    assert release.monitored is not None
+    if line[Promise.seen] > 0:
+        line[Promise.since], line[Promise.seen], line[Promise.before] = arrivals, 0, 1
+    enough = streams[line[Promise.stream], at.Stream.rank] >= LEAST_ROWS
+    broken = line[Promise.before] > 0  # ever
+    rested = arrivals - line[Promise.since] >= REST * release.monitored.reaction
+    line[Promise.is_used] = enough and (rested or not broken)
+
+
+def _adapt_distance(line: np.ndarray, arrivals: int, release: Release) -> None:
+    """k follows what was seen lately."""
+    monitored = release.monitored
+    assert monitored is not None
+    largest = max(int(line[Promise.seen]), int(line[Promise.before]))
+    line[Promise.before], line[Promise.seen] = line[Promise.seen], 0
+    k = min(int(np.ceil(monitored.margin * largest)), at.HIGH)
+    rested = not line[Promise.violations] or arrivals - line[Promise.since] >= max(2 * monitored.reaction, largest)
+    line[Promise.k] = k
+    line[Promise.is_used] = bool(line[Promise.measured] >= LEAST_MEASURED and k <= monitored.most and rested)
+
+
+def _choose_exempt(words: np.ndarray, plan: Plan, release: Release, lines: np.ndarray, streams: np.ndarray) -> None:
+    """Drop No rows of a stream where its parents wait less than these would stay."""
+    edges = view(words, Head.edges_at, len(release.edges), at.EDGE_SIZE)
+    evidence = view(words, Head.evidence_at, len(release.evidence), at.EVIDENCE_SIZE)
+    for edge in edges:
+        if edge[at.Edge.parent] < 0:
+            continue
+        back = next(
+            e for e in edges if (e[at.Edge.stream], e[at.Edge.other]) == (edge[at.Edge.other], edge[at.Edge.stream])
+        )
+        waits = [
+            int(lines[e[at.Evidence.promise], Promise.k])
+            for e in evidence[back[at.Edge.first_evidence] : back[at.Edge.after_evidence]]
+            if lines[e[at.Evidence.promise], Promise.is_used]
+            and lines[e[at.Evidence.promise], Promise.kind] in (at.BY_INTEGRITY, at.BY_ORDER)
+        ]
+        child, parent = streams[edge[at.Edge.stream]], streams[edge[at.Edge.other]]
+        ratio = int(parent[at.Stream.rank]) / max(int(child[at.Stream.rank]), 1)
+        stay = int(child[at.Stream.last_rows]) or 4 * int(child[at.Stream.rows]) or at.HIGH
+        edge[at.Edge.is_exempt] = bool(waits) and min(waits) * ratio < stay
