@@ -5,9 +5,10 @@ After every `reaction` arrivals, for each promise that was not declared:
     k_u   the largest distance of the last two such spells
     k_e   margin * k_u: what rows are released by, unless it passes `most`, where the promise is of no use
 
-A promise is used once enough was measured without breaking it. One that was broken rests for as many arrivals as it takes
-to see the largest distance again, twice `reaction` at least; uniqueness, which has no k, for ten times as many. Covers
-follow from the promises of uniqueness that are used, and are written anew when these change.
+A promise is used once enough was measured without breaking it, and for long: a distance can be seen only when so many
+rows have come, so k is trusted after eight times as many arrivals, and `reaction` twice. One that was broken waits as
+long again; uniqueness, which has no k, ten times `reaction`. Covers follow from the promises of uniqueness that are
+used, and are written anew when these change.
 
 Whether No rows are kept for parents that come later, or dropped because these find out by themselves (an exempt edge),
 is chosen by what is dearer: rows that wait k arrivals in vain, or No rows until they go.
@@ -24,6 +25,7 @@ from windrow.state.release import Release, covers_of
 
 LEAST_MEASURED = 32  # distances before a promise is used
 LEAST_ROWS = 256  # rows of a stream before its keys are taken for unique
+TRUST = 8  # times k arrivals before it is taken for the largest distance
 REST = 10  # times `reaction` for which uniqueness rests
 
 
@@ -79,7 +81,7 @@ def _adapt_distance(line: np.ndarray, arrivals: int, release: Release) -> None:
     largest = max(int(line[Promise.seen]), int(line[Promise.before]))
     line[Promise.before], line[Promise.seen] = line[Promise.seen], 0
     k = min(int(np.ceil(monitored.margin * largest)), at.HIGH)
-    rested = not line[Promise.violations] or arrivals - line[Promise.since] >= max(2 * monitored.reaction, largest)
+    rested = arrivals - line[Promise.since] >= max(2 * monitored.reaction, TRUST * k)
     line[Promise.k] = k
     line[Promise.is_used] = bool(line[Promise.measured] >= LEAST_MEASURED and k <= monitored.most and rested)
 
