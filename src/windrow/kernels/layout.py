@@ -396,7 +396,7 @@ class Promise(Record):
     before = word("the largest of the time before that", saved=True)
     measured = word("distances measured", saved=True)
     violations = word("distances beyond k, while it was used", saved=True)
-    since = word("arrivals of its stream when it was last broken, or watching began", saved=True)
+    since = word("arrivals, of the stream that k counts, when it was last broken", saved=True)
 
 
 class Watched(Record):

@@ -3,11 +3,11 @@
 After every `reaction` arrivals, for each promise that was not declared:
 
     k_u   the largest distance of the last two such spells
-    k_e   margin * k_u: what rows are released by, unless it passes `most`, where the promise is of no use
+    k_e   margin * k_u, and a few arrivals more: what rows are released by, unless it passes `most`, where the promise is of no use
 
 A promise is used once enough was measured without breaking it, and for long: a distance can be seen only when so many
-rows have come, so k is trusted after eight times as many arrivals, and `reaction` twice. One that was broken waits as
-long again; uniqueness, which has no k, ten times `reaction`. Covers follow from the promises of uniqueness that are
+rows have come, so k is trusted after eight times as many arrivals of the stream that it counts. One that was broken
+waits as long again; uniqueness, which has no k, ten times `reaction`. Covers follow from the promises of uniqueness that are
 used, and are written anew when these change.
 
 Whether No rows are kept for parents that come later, or dropped because these find out by themselves (an exempt edge),
@@ -23,6 +23,7 @@ from windrow.state.parts import view
 from windrow.state.plan import Plan
 from windrow.state.release import Release, covers_of
 
+SLACK = 16  # arrivals on top: of small distances a share is next to nothing, and so is what these arrivals cost
 LEAST_MEASURED = 32  # distances before a promise is used
 LEAST_ROWS = 256  # rows of a stream before its keys are taken for unique
 TRUST = 8  # times k arrivals before it is taken for the largest distance
@@ -48,9 +49,10 @@ def adapt(words: np.ndarray, plan: Plan) -> None:
     before = _unique_used(lines)
     for line in lines:
         if line[Promise.kind] == at.BY_UNIQUE:
-            _adapt_unique(line, streams, arrivals, release)
+            _adapt_unique(line, int(streams[line[Promise.stream], at.Stream.rank]), release)
         else:
-            _adapt_distance(line, arrivals, release)
+            counted = Promise.other if line[Promise.kind] == at.BY_INTEGRITY else Promise.stream
+            _adapt_distance(line, int(streams[line[counted], at.Stream.rank]), release)
     if release.monitored.release:
         _choose_exempt(words, plan, release, lines, streams)
     if before != _unique_used(lines) or not words[Head.covers_hold]:
@@ -63,12 +65,12 @@ def _unique_used(lines: np.ndarray) -> list[bool]:
     return [bool(line[Promise.is_used]) for line in lines if line[Promise.kind] == at.BY_UNIQUE]
 
 
-def _adapt_unique(line: np.ndarray, streams: np.ndarray, arrivals: int, release: Release) -> None:
+def _adapt_unique(line: np.ndarray, arrivals: int, release: Release) -> None:
     """Keys are taken for unique when many rows came, and none of them twice for long."""
     assert release.monitored is not None
     if line[Promise.seen] > 0:
         line[Promise.since], line[Promise.seen], line[Promise.before] = arrivals, 0, 1
-    enough = streams[line[Promise.stream], at.Stream.rank] >= LEAST_ROWS
+    enough = arrivals >= max(LEAST_ROWS, release.monitored.reaction)
     broken = line[Promise.before] > 0  # ever
     rested = arrivals - line[Promise.since] >= REST * release.monitored.reaction
     line[Promise.is_used] = enough and (rested or not broken)
@@ -80,8 +82,8 @@ def _adapt_distance(line: np.ndarray, arrivals: int, release: Release) -> None:
     assert monitored is not None
     largest = max(int(line[Promise.seen]), int(line[Promise.before]))
     line[Promise.before], line[Promise.seen] = line[Promise.seen], 0
-    k = min(int(np.ceil(monitored.margin * largest)), at.HIGH)
-    rested = arrivals - line[Promise.since] >= max(2 * monitored.reaction, TRUST * k)
+    k = min(int(np.ceil(monitored.margin * largest)) + SLACK, at.HIGH)
+    rested = arrivals - line[Promise.since] >= max(monitored.reaction, TRUST * k)
     line[Promise.k] = k
     line[Promise.is_used] = bool(line[Promise.measured] >= LEAST_MEASURED and k <= monitored.most and rested)
 

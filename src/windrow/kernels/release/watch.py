@@ -16,7 +16,7 @@ from typing import Any
 
 from windrow.kernels.apart import apart
 from windrow.kernels.jit import inline, inner
-from windrow.kernels.layout import BY_UNIQUE, HIGH, STEPS, Ordered, Promise
+from windrow.kernels.layout import BY_INTEGRITY, BY_UNIQUE, HIGH, STEPS, Ordered, Promise
 from windrow.kernels.memory import Memory, memory_of
 from windrow.kernels.places import (
     before_at,
@@ -37,7 +37,7 @@ def measure(m: Memory, promise: Promise, distance: int) -> None:
     promise.seen = max(promise.seen, distance)
     if promise.is_used != 0 and (distance > promise.k or promise.kind == BY_UNIQUE):
         promise.violations += 1
-        promise.since = m.head.arrivals
+        promise.since = stream_at(m, promise.other if promise.kind == BY_INTEGRITY else promise.stream).rank
         if m.head.monitored:
             promise.is_used = 0
             m.head.covers_hold = 0 if promise.kind == BY_UNIQUE else m.head.covers_hold
