@@ -11,6 +11,7 @@ from windrow.kernels import layout as at
 from windrow.kernels import reasons
 from windrow.quality.tracker import Recall
 from windrow.spec import Query
+from windrow.state.monitor import promises
 from windrow.state.shard import Shard
 
 
@@ -34,6 +35,21 @@ class StreamMetrics:
 
 
 @dataclass(frozen=True)
+class ConstraintMetrics:
+    """What is known of a constraint: whether rows are released by it now and with which k (of a unique key None).
+
+    `seen` is the largest distance that was measured lately where constraints are found by watching, else ever;
+    `violations` counts those beyond k, while the constraint was used.
+    """
+
+    k: int | None = None
+    used: bool = False
+    seen: int = 0
+    measured: int = 0
+    violations: int = 0
+
+
+@dataclass(frozen=True)
 class Metrics:
     """Counters of a query: those of its streams, each with its sum over them.
 
@@ -52,6 +68,7 @@ class Metrics:
     recent_recall: float | None = None
     exact_matched: float | None = None
     joins: dict[str, int] = field(default_factory=dict)
+    constraints: dict[str, ConstraintMetrics] = field(default_factory=dict)
 
     @property
     def arrived(self) -> int:
@@ -106,8 +123,9 @@ class Metrics:
         """Everything as plain data."""
         totals = {name: self.total(name) for name in StreamMetrics.__dataclass_fields__}
         found = {**totals, **asdict(self)}
-        if not self.joins:
-            del found["joins"]
+        for name in ("joins", "constraints"):
+            if not found[name]:
+                del found[name]
         return found
 
     @classmethod
@@ -117,6 +135,7 @@ class Metrics:
         streams = {s: StreamMetrics(**{name: mine[name] for name in names}) for s, mine in data["streams"].items()}
         own = {name: data[name] for name in cls.__dataclass_fields__ if name in data}
         interval = own["recall_interval"]
+        own["constraints"] = {c: ConstraintMetrics(**mine) for c, mine in data.get("constraints", {}).items()}
         return cls(**{**own, "streams": streams, "recall_interval": None if interval is None else tuple(interval)})
 
 
@@ -139,7 +158,20 @@ def added_up(parts: Sequence[Metrics], names: Iterable[str] = ()) -> Metrics:
         },
         value=None if parts[0].value is None else sum(part.value or 0.0 for part in parts),
         joins={name: sum(part.joins[name] for part in parts) for name in parts[0].joins},
+        constraints={name: _constraint([part.constraints[name] for part in parts]) for name in parts[0].constraints},
         **_recall(parts),
+    )
+
+
+def _constraint(parts: Sequence[ConstraintMetrics]) -> ConstraintMetrics:
+    """What several shards know of a constraint: used where one of them uses it, with the largest k."""
+    ks = [part.k for part in parts if part.k is not None]
+    return ConstraintMetrics(
+        k=max(ks) if ks else None,
+        used=any(part.used for part in parts),
+        seen=max(part.seen for part in parts),
+        measured=sum(part.measured for part in parts),
+        violations=sum(part.violations for part in parts),
     )
 
 
@@ -194,4 +226,22 @@ def metrics_of(query: Query, shard: Shard, came: np.ndarray, false: np.ndarray, 
         recent_recall=recall.recent if recall else None,
         exact_matched=recall.exact_matched if recall else None,
         joins={join.name: n for join, n in by_join} if query.named else {},
+        constraints=_constraints(shard),
     )
+
+
+def _constraints(shard: Shard) -> dict[str, ConstraintMetrics]:
+    """What a shard knows of constraints, by their texts."""
+    release = shard.plan.release
+    if release is None:
+        return {}
+    found = {}
+    for text, line in zip(release.texts, promises(shard.words, release).tolist(), strict=True):
+        found[text] = ConstraintMetrics(
+            k=None if line[at.Promise.kind] == at.BY_UNIQUE else line[at.Promise.k],
+            used=bool(line[at.Promise.is_used]) and bool(shard.words[at.Head.releasing]),
+            seen=max(line[at.Promise.seen], line[at.Promise.before]),
+            measured=line[at.Promise.measured],
+            violations=line[at.Promise.violations],
+        )
+    return found

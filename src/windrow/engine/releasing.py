@@ -75,6 +75,7 @@ class Releasing:
             is_judged=tuple(bool(((m[:, at.Edge.child] >= 0) | _has_evidence(m)).any()) for m in mine),
             turns=_turns(self.graph),
             clusters_in_time=any(isinstance(c.k, Duration) for c in self._kind(Clustered)),
+            texts=tuple(_text(c) for c in self.constraints),
             monitored=self.monitored,
         )
 
@@ -228,6 +229,12 @@ class Releasing:
         line[at.Ordered.stream], line[at.Ordered.column] = stream, self._number(stream, constraint.column)
         line[[at.Ordered.low, at.Ordered.top, at.Ordered.top_time]] = at.LOW
         return line
+
+
+def _text(constraint: Constraint) -> str:
+    """A constraint without its k; of two that differ in nothing else, with its kind of k."""
+    text, _, k = str(constraint).partition(" within ")
+    return f"{text}, in time" if k and not k.endswith(" rows") else text
 
 
 def _evidence_line(promise: int, which: int, column: int = 0) -> np.ndarray:

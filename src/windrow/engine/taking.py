@@ -90,11 +90,12 @@ def _drive(engine: Engine, prepared: Prepared, mark: int, probing: bool) -> Foun
 
 
 def _ahead(engine: Engine, shard: Shard, packed: Packed, coming: np.ndarray) -> int:
-    """How many of the coming rows may be taken before the estimate of recall has to begin, or to catch up."""
-    tracker = engine._tracker
-    if tracker is None or tracker.has_room(shard, len(coming), packed.dearest):
-        return len(coming)
-    return tracker.allow(shard, *packed.charges(coming))
+    """How many of the coming rows may be taken before the estimate of recall has to begin, or to catch up; or before
+    monitors look again at what is released."""
+    tracker, most = engine._tracker, min(len(coming), shard.plan.most_at_once)
+    if tracker is None or tracker.has_room(shard, most, packed.dearest):
+        return most
+    return tracker.allow(shard, *packed.charges(coming[:most]))
 
 
 def _get_ready(engine: Engine, shard: Shard, rows: int) -> None:

@@ -13,6 +13,7 @@ from windrow.state.release import Release
 EXACT, BESIDE = "exact", "beside"  # no policy; and beside a join, to estimate its recall (kernels/policies)
 GROUP_SHARE, LEAST_GROUP = 8, 16
 SAMPLE_MARGIN, LEAST_MARGIN = 4, 4  # a quarter, and a few rows
+LEAST_AT_ONCE = 1 << 10  # rows between two looks of monitors
 LARGEST_FORK = 1 << 16  # bytes up to which forks grow by half
 
 
@@ -96,6 +97,12 @@ class Plan:
     def releases(self) -> bool:
         """Whether residents are released by constraints."""
         return self.release is not None
+
+    @property
+    def most_at_once(self) -> int:
+        """Rows after which monitors look again, if there are any."""
+        monitored = None if self.release is None else self.release.monitored
+        return HIGH if monitored is None else max(monitored.reaction, LEAST_AT_ONCE)
 
     @property
     def clusters_in_time(self) -> bool:

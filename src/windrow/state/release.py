@@ -33,6 +33,7 @@ class Release:
     is_judged: tuple[bool, ...]
     turns: tuple[int, ...]
     clusters_in_time: bool
+    texts: tuple[str, ...]  # of promises
     monitored: Monitored | None = None
 
 
