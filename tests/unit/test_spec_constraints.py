@@ -9,7 +9,6 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-import pyarrow as pa
 import pytest
 from hypothesis import given
 from tests.kmon_cases import Case, cases
@@ -93,12 +92,6 @@ def test_what_makes_no_sense_for_the_query_is_refused() -> None:
         wr.Unique("a.x", "x")
     with pytest.raises(SpecError, match="must be an object with a 'kind'"):
         parse_constraints([{"stream": "a"}])
-
-
-def test_an_engine_says_that_it_does_not_release_yet() -> None:
-    tables = {name: pa.table({"id": [1], "impression": [1], "page": [1], "ts": [1]}) for name in CLICKS.names}
-    with pytest.raises(SpecError, match="does not release rows by constraints yet: leave constraints out"):
-        wr.Engine(CLICKS.with_(constraints="watch")).push(tables)
 
 
 @given(cases())

@@ -60,6 +60,7 @@ class Releasing:
         width = max(map(len, self.befores))
         befores = [b + [NONE] * (width - len(b)) for b in self.befores]
         mine = [lines[lines[:, at.Edge.stream] == s] for s in streams]
+        releasing = self.monitored is None or self.monitored.release
         return Release(
             promises=_lines(promises, at.PROMISE_SIZE),
             watched=_lines([self._watched(s, link) for s in streams for link in range(self._links())], at.WATCHED_SIZE),
@@ -70,7 +71,9 @@ class Releasing:
             cover_starts=cover_starts,
             ordered=_lines([self._ordered(c) for c in self._kind(Ordered)], at.ORDERED_SIZE),
             befores=np.array(befores, np.int64).reshape(len(befores), width),
-            remembers=tuple(bool(((m[:, at.Edge.parent] >= 0) & (m[:, at.Edge.is_exempt] == 0)).any()) for m in mine),
+            remembers=tuple(
+                releasing and bool(((m[:, at.Edge.parent] >= 0) & (m[:, at.Edge.is_exempt] == 0)).any()) for m in mine
+            ),
             is_leaf=tuple(bool((m[:, at.Edge.child] < 0).all()) for m in mine),
             is_judged=tuple(bool(((m[:, at.Edge.child] >= 0) | _has_evidence(m)).any()) for m in mine),
             turns=_turns(self.graph),

@@ -261,7 +261,7 @@ def _check_costs(binding: Binding, columns: Columns, tables: list[pa.Table]) -> 
         cost = columns[f"{s}.cost"]
         expected = costs(binding, s, table) if _keeps(binding, s) else np.full(len(cost), fixed_cost(binding))
         if binding.plan.releases:
-            expected = np.where(columns[f"{s}.status"] == at.NO, binding.plan.row_bytes(), expected)
+            expected = np.where(columns[f"{s}.status"] >= at.NO, binding.plan.row_bytes(), expected)
         if np.array_equal(cost, expected):
             continue
         doubtful = expected > LARGEST_COST // 2  # cut there, maybe under another policy
@@ -309,7 +309,7 @@ def _recoded(binding: Binding, stream: int, table: pa.Table, columns: Columns) -
         if _keeps(binding, stream) and condition.column in binding.payload[stream]:
             fine = passes(condition, table[condition.column], spec.name)
             if binding.plan.releases:
-                fine |= columns[f"{stream}.status"] == at.NO
+                fine |= columns[f"{stream}.status"] >= at.NO
             if not fine.all():
                 raise ValueError(f"it has rows of {spec.name!r} that its filter leaves out")
     return found

@@ -31,6 +31,8 @@ from windrow.kernels.layout import (
     STREAM_ALWAYS,
     STREAM_BITS,
     STREAM_MASK,
+    UNKNOWN,
+    YES,
 )
 from windrow.kernels.memory import Memory, memory_of
 from windrow.kernels.places import (
@@ -81,6 +83,19 @@ def raise_watermark(h: Any, block: Any, mark: int, ends: bool) -> None:
 def collect(h: Any, block: Any) -> None:
     """Release what can be released by now."""
     h.collect(h, memory_of(block))
+
+
+@entry
+def doubt(block: Any) -> None:
+    """Let no resident be Yes any longer: what it reaches has changed with the promises that are used."""
+    m = memory_of(block)
+    for stream in range(m.streams):
+        slot = stream_at(m, stream).oldest
+        while slot >= 0:
+            at = slot_at(m, slot)
+            if at.status == YES:
+                at.status = UNKNOWN
+            slot = at.newer
 
 
 @entry

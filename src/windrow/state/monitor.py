@@ -17,6 +17,7 @@ is chosen by what is dearer: rows that wait k arrivals in vain, or No rows until
 import numpy as np
 
 from windrow.kernels import layout as at
+from windrow.kernels import maintenance
 from windrow.kernels.layout import Head, Promise
 from windrow.state import block
 from windrow.state.parts import view
@@ -59,6 +60,7 @@ def adapt(words: np.ndarray, plan: Plan) -> None:
         used = [bool(line[Promise.is_used]) for line in lines]
         covers, starts = covers_of(tuple(map(str, range(plan.streams))), release.edges, used)
         block.write_covers(words, plan, covers, starts)
+        maintenance.doubt(words)
 
 
 def _unique_used(lines: np.ndarray) -> list[bool]:

@@ -165,4 +165,5 @@ def ended(h: Any, m: Memory) -> None:
 @inline
 def collect(h: Any, m: Memory) -> None:
     """Judge all residents now."""
-    collecting.collect_all(h, m.w)
+    if m.head.releasing:
+        collecting.collect_all(h, m.w)

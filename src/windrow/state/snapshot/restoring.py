@@ -234,8 +234,8 @@ class _Building:
             live_columns.write_slots(words, first, fields[value.name], values.view(np.int64))
         if plan.releases:
             status = self._column(stream, "status")
-            _check(bool(((status >= 0) & (status <= at.NO)).all()), f"{stream}.status")
-            rows = np.where(status == at.NO, at.BARE, np.arange(len(status)))
+            _check(bool(((status >= 0) & (status <= at.SPARED)).all()), f"{stream}.status")
+            rows = np.where(status >= at.NO, at.BARE, np.arange(len(status)))
             live_columns.write_slots(words, first, at.Slot.row, rows)
         if plan.beside:
             departed = self._column(stream, "departed")
