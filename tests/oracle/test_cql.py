@@ -15,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.cql_naive import Naive
 from tests.cql_texts import rows_of, text_of
+from tests.running import examples
 
 import windrow as wr
-from windrow.errors import CqlError
 
 SCHEMA = pa.schema({"t": pa.int64(), "k": pa.int64(), "g": pa.int64(), "v": pa.int64()})
 
@@ -46,6 +46,7 @@ def check(text: str, streams: dict[str, list[dict[str, Any]]]) -> int:
     return compared
 
 
+@examples(200)
 @given(st.integers(0, 2**32), st.integers(0, 2))
 def test_a_text_means_what_its_definition_says(seed: int, depth: int) -> None:
     random = Random(seed)
@@ -58,9 +59,8 @@ def test_a_text_means_what_its_definition_says(seed: int, depth: int) -> None:
 def test_the_texts_have_results() -> None:
     """The property above says something."""
     found = 0
-    for seed in range(40):
+    for seed in range(24):
         random = Random(seed)
         text = text_of(random, seed % 3)
         found += check(text, {name: rows_of(random, 8, 0.0) for name in ("S", "T")}) > 0
-    assert found > 15
-    assert issubclass(CqlError, wr.errors.SpecError)
+    assert found > 8

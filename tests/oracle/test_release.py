@@ -14,6 +14,7 @@ from tests import reference
 from tests.kmon_cases import Case, case_of, cases
 from tests.kmon_measure import is_unique, measure
 from tests.kmon_twin import NO, YES, Graph, Outcome, run
+from tests.running import examples
 
 from windrow.spec import Duration
 from windrow.spec.constraints import Unique
@@ -24,6 +25,7 @@ def exact(case: Case, outcome: Outcome) -> Counter[tuple[int, ...]]:
     return Counter(tuple(row.place for row in match) for match in found)
 
 
+@examples(300)
 @given(cases())
 def test_nothing_is_lost_while_constraints_hold(case: Case) -> None:
     outcome = run(case.query, case.constraints, case.arrivals)
