@@ -1,8 +1,8 @@
 """Worked examples of the k-constraints paper (Babu, Srivastava, Widom: section C of the papers windrow is built from).
 
-Every example is a query, what is promised, and rows in one order; `run` is the slow twin, and whatever else releases
-rows by the same promises. The state that a figure shows is brought about by letting its rows arrive. Where windrow
-departs from the paper (docs/decisions/0030), the test says so.
+Every example is a query, what is promised, and rows in one order, and is for everything in `RUNS`. The state that a
+figure shows is brought about by letting its rows arrive. Where windrow departs from the paper (docs/decisions/0030),
+the test says so.
 """
 
 from __future__ import annotations
@@ -10,12 +10,19 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.kmon_twin import Outcome, run
+from tests.kmon_twin import RUNS, Outcome
 
 from windrow.spec import Query, Stream
 from windrow.spec.constraints import Clustered, Constraint, Integrity, Ordered, Unique
 
 Row = tuple[str, int, int]
+RUNNING = {"by": "twin"}
+
+
+@pytest.fixture(params=RUNS, autouse=True)
+def running(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every example is for each of those who implement `run`."""
+    monkeypatch.setitem(RUNNING, "by", request.param)
 
 
 def query(columns: dict[str, str], on: list[str], where: dict[str, Any] | None = None) -> Query:
@@ -25,7 +32,7 @@ def query(columns: dict[str, str], on: list[str], where: dict[str, Any] | None =
 
 def play(asked: Query, columns: dict[str, str], constraints: list[Constraint], rows: list[Row]) -> Outcome:
     arrivals = [(name, dict(zip(columns[name], values, strict=True))) for name, *values in rows]
-    return run(asked, constraints, arrivals)
+    return RUNS[RUNNING["by"]](asked, constraints, arrivals)
 
 
 # ---------------------------------------------------------------------------------------- figure 2 (a)

@@ -158,8 +158,23 @@ def test_a_text_of_one_join_is_a_query() -> None:
     assert [str(stream.window) for stream in query.streams] == ["5 steps, closed both", "9 rows"]
     assert [str(condition) for condition in query.streams[1].where] == ["y > 5"]
     assert wr.Engine(query).push(PAIR).num_rows == 0
-    with pytest.raises(SpecError, match="is one Query"):
-        wr.cql("Select x From L").query()
+    assert [(output.column, output.name) for output in query.select] == [("L.x", "x"), ("R.y", "y")]  # type: ignore[union-attr]
+    named = wr.cql("Select Istream(x, y as why) From L, R Where L.k = R.k").query(time="t", tables=PAIR)
+    assert wr.Engine(named).push(PAIR).column_names == ["x", "why"]
+
+
+@pytest.mark.parametrize("text", [
+    "Select Istream(x) From L", "Select x From L, R Where L.k = R.k",
+    "Select Istream(distinct x) From L, R Where L.k = R.k",
+    "Select Istream(sum(x)) From L, R Where L.k = R.k", "Select Istream(x + 1 as z) From L, R Where L.k = R.k",
+    "Select Istream(x) From L, R Where L.k = R.k and x + y > 3",
+    "Select Istream(x) From L, R Where L.k = R.k and x % 2 = 0",
+    "Select Istream(x) From L [Partition By k Rows 1], R Where L.k = R.k",
+    "Select Istream(x) From (Select x, k From L) as L, R Where L.k = R.k",
+])  # fmt: skip
+def test_a_text_that_says_more_is_no_query(text: str) -> None:
+    with pytest.raises(SpecError, match="only one join of streams that selects Istream of their columns is a Query"):
+        wr.cql(text).query(time="t", tables=PAIR)
 
 
 def test_results_say_what_they_are() -> None:

@@ -77,7 +77,7 @@ class _Explainer:
 
     def _query(self, block: Block) -> Query:
         parts = [Part(source.alias, None, Window.unbounded()) for source in block.select.sources]
-        return join_query(block, parts, hidden=False)
+        return join_query(block, parts)
 
 
 def _kind(select: Select) -> str:

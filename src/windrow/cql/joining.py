@@ -50,18 +50,18 @@ def plain_window(window: WindowText | None, timed: bool = True) -> Window:
     return Window.time(window.length, closed="both")
 
 
-def join_query(block: Block, parts: Sequence[Part], hidden: bool = True, **options: Any) -> Query:
-    """The query whose matches are the rows of the block before they are grouped, with what else is needed of them."""
+def join_query(block: Block, parts: Sequence[Part], select: Sequence[Output] | None = None, **options: Any) -> Query:
+    """The query whose matches are the rows of the block: with the columns that are asked for, or with all that the rest
+    of the block reads, and the first and last instant of their rows."""
     streams = [Stream(p.alias, p.time, p.window, where=_where(block, p.alias)) for p in parts]
     on: list[Predicate] = [_predicate(join) for join in block.joins]
     for part in parts:
         others = [other for other in parts if other is not part]
         if part.by_until:
             on += [Compare(f"{other.alias}.{SINCE}", "<", f"{part.alias}.{UNTIL}") for other in others]
-    columns = [f"{p.alias}.{name}" for p in parts for name in block.needed(p.alias)]
-    if hidden:
-        columns += [f"{p.alias}.{name}" for p in parts for name in (SINCE, UNTIL)]
-    select = [Output(column, column) for column in columns] or None
+    if select is None:
+        names = [f"{p.alias}.{name}" for p in parts for name in (*block.needed(p.alias), SINCE, UNTIL)]
+        select = [Output(name, name) for name in names]
     try:
         return Query(streams=streams, on=on, select=select, **options)
     except SpecError as error:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -10,17 +10,19 @@ import numpy as np
 import pyarrow as pa
 
 from windrow.cql.explaining import explained
-from windrow.cql.joining import Part, is_plain, join_query, plain_window
-from windrow.cql.naming import Block, resolve
+from windrow.cql.joining import Part, is_plain, join_query, other_conditions, plain_window
+from windrow.cql.naming import resolve
 from windrow.cql.parsing import parse
 from windrow.cql.relation import Timed
 from windrow.cql.results import CqlResult, result_of
 from windrow.cql.running import Run, Streams
-from windrow.cql.syntax import Select, Source
+from windrow.cql.syntax import Column, Select, Source
 from windrow.engine.intake import as_table
 from windrow.errors import CqlError, InputError, SpecError, UnknownColumn, alternatives
-from windrow.spec import Query
+from windrow.spec import Output, Query
 from windrow.state.coding_times import time_domain, times
+
+_NO_QUERY = "only one join of streams that selects Istream of their columns is a Query"
 
 Times = str | Mapping[str, str] | None
 
@@ -80,22 +82,49 @@ class Cql:
         return explained(self.tree, self.text, known)
 
     def query(self, time: Times = None, tables: Mapping[str, Any] | None = None, **options: Any) -> Query:
-        """The join of the text as a `windrow.Query`, if it is one join of streams with windows that a query has."""
+        """The text as a `windrow.Query`, to push batches to, if it is one join of streams and selects their columns.
+
+        Parameters:
+            time: the column with the event time, for all streams or for each.
+            tables: where names are looked up; without them every column must say which source it is of.
+            options: memory, policy, constraints, and the like, as in `windrow.Query`.
+        """
+        known = {name: as_table(data, name).column_names for name, data in (tables or {}).items()}
+        return self._as_query(
+            known, {s: time if not isinstance(time, Mapping) else time.get(s) for s in self.streams}, options
+        )
+
+    def on_spark(
+        self, frames: Mapping[str, Any], time: Times = None, *, archive: Any = None, recall: bool = True, **options: Any
+    ) -> Any:
+        """The matches over Spark DataFrames, streaming or batch, by the names of the streams: a DataFrame.
+
+        For texts that `query` takes; `time`, where it is not given, is the one column of moments or dates of a frame.
+        See `windrow.spark.on_spark`.
+        """
+        self._check_given(frames)
+        known = {name: list(frame.columns) for name, frame in frames.items()}
+        clocks = {name: _chosen_time(name, known[name], _moments_of(frame), time) for name, frame in frames.items()}
+        query = self._as_query(known, clocks, options)
+        by_alias = {source.alias: frames[str(source.what)] for source in self.tree.sources}
+        return query.on_spark(by_alias, archive=archive, recall=recall)
+
+    def _as_query(
+        self, known: Mapping[str, Any], clocks: Mapping[str, str | None], options: Mapping[str, Any]
+    ) -> Query:
+        self._check_options(options)
         tree = self.tree
         if len(tree.sources) < 2 or not all(map(is_plain, tree.sources)):
-            raise SpecError(
-                "only a text with one block over two or more streams, without partitioned windows, is one Query"
-            )
-        block = self._block(tree, tables)
-        named = {s: time if isinstance(time, str) or time is None else time.get(s) for s in self.streams}
-        parts = [Part(s.alias, named[str(s.what)], plain_window(s.window)) for s in tree.sources]
-        return join_query(block, parts, hidden=False, **options)
-
-    def _block(self, select: Select, tables: Mapping[str, Any] | None) -> Block:
-        known = {
-            s.alias: as_table(tables[str(s.what)], s.alias).column_names if tables else None for s in select.sources
-        }
-        return resolve(select, known, self.text)
+            raise SpecError(f"{_NO_QUERY}: this one joins no streams, has blocks in it or partitioned windows")
+        block = resolve(tree, {s.alias: known.get(str(s.what)) for s in tree.sources}, self.text)
+        if tree.emit != "istream" or tree.distinct or block.is_grouped:
+            raise SpecError(f"{_NO_QUERY}: this one has no Istream, is grouped or Distinct")
+        if block.rest or any(other_conditions(block, alias) for alias in block.aliases):
+            raise SpecError(f"{_NO_QUERY}: this one has conditions that are no comparison of columns and constants")
+        if block.open or not all(isinstance(value, Column) for _, value in block.items):
+            raise SpecError(f"{_NO_QUERY}: this one selects expressions, or * of streams whose columns are not known")
+        parts = [Part(s.alias, clocks[str(s.what)], plain_window(s.window)) for s in tree.sources]
+        return join_query(block, parts, [Output(str(value), name) for name, value in block.items], **options)
 
     def _check_options(self, options: Mapping[str, Any]) -> None:
         for name in ("streams", "on", "select", "order", "value", "probe_order"):
@@ -105,13 +134,16 @@ class Cql:
         if options.get("memory") is not None and joins != 1:
             raise SpecError(f"memory is the budget of one join, and this text has {joins}: leave it out")
 
-    def _streams(self, tables: Mapping[str, Any], time: Times) -> Streams:
-        """The tables that the text names, each in order of its time."""
+    def _check_given(self, tables: Mapping[str, Any]) -> None:
         for name in tables:
             if name not in self.streams:
                 raise InputError(f"the query has no stream {name!r}{alternatives(name, self.streams, 'streams')}")
         if missing := [name for name in self.streams if name not in tables]:
             raise InputError(f"there is no table for the stream {missing[0]!r}")
+
+    def _streams(self, tables: Mapping[str, Any], time: Times) -> Streams:
+        """The tables that the text names, each in order of its time."""
+        self._check_given(tables)
         given = {name: as_table(tables[name], name) for name in self.streams}
         clocks = {name: _time_column(name, table, time) for name, table in given.items()}
         if None in clocks.values() and any(clocks.values()):
@@ -135,14 +167,23 @@ class Cql:
 
 
 def _time_column(name: str, table: pa.Table, time: Times) -> str | None:
+    moments = [f.name for f in table.schema if pa.types.is_timestamp(f.type) or pa.types.is_date(f.type)]
+    return _chosen_time(name, table.column_names, moments, time)
+
+
+def _moments_of(frame: Any) -> list[str]:
+    """The columns of a Spark DataFrame with moments or dates."""
+    return [name for name, kind in frame.dtypes if kind in ("timestamp", "timestamp_ntz", "date")]
+
+
+def _chosen_time(name: str, columns: Sequence[str], moments: Sequence[str], time: Times) -> str | None:
     if time is not None:
         column = time if isinstance(time, str) else time.get(name)
         if column is None:
             raise InputError(f"time says nothing of stream {name!r}: name its column of times")
-        if column not in table.column_names:
-            raise UnknownColumn.of(column, table.column_names, f"time: stream {name!r}")
+        if column not in columns:
+            raise UnknownColumn.of(column, columns, f"time: stream {name!r}")
         return column
-    moments = [f.name for f in table.schema if pa.types.is_timestamp(f.type) or pa.types.is_date(f.type)]
     if len(moments) > 1:
         raise InputError(f"stream {name!r} has several columns of times ({', '.join(moments)}): say which with time=")
     return moments[0] if moments else None
