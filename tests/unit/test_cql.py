@@ -161,6 +161,8 @@ def test_a_text_of_one_join_is_a_query() -> None:
     assert [(output.column, output.name) for output in query.select] == [("L.x", "x"), ("R.y", "y")]  # type: ignore[union-attr]
     named = wr.cql("Select Istream(x, y as why) From L, R Where L.k = R.k").query(time="t", tables=PAIR)
     assert wr.Engine(named).push(PAIR).column_names == ["x", "why"]
+    together = wr.cql("Select Istream(x, y) From L [Now], R [Now] Where L.k != R.k").query(time="t", tables=PAIR)
+    assert wr.Engine(together).push(PAIR).to_pylist() == [{"x": 20, "y": 5}]
 
 
 @pytest.mark.parametrize("text", [

@@ -73,7 +73,7 @@ class Cql:
         self._check_options(options)
         streams = self._streams(tables, time)
         run = Run(self.text, streams, options)
-        newest = max(int(stream.at.max(initial=0)) for stream in streams.tables.values())
+        newest = max((int(stream.at[-1]) for stream in streams.tables.values() if len(stream.at)), default=0)
         return result_of(run.block(self.tree), streams.domain, newest, run.joins)
 
     def explain(self, tables: Mapping[str, Any] | None = None) -> str:
@@ -89,10 +89,10 @@ class Cql:
             tables: where names are looked up; without them every column must say which source it is of.
             options: memory, policy, constraints, and the like, as in `windrow.Query`.
         """
-        known = {name: as_table(data, name).column_names for name, data in (tables or {}).items()}
-        return self._as_query(
-            known, {s: time if not isinstance(time, Mapping) else time.get(s) for s in self.streams}, options
-        )
+        given = {name: as_table(data, name) for name, data in (tables or {}).items()}
+        clocks = {s: time if not isinstance(time, Mapping) else time.get(s) for s in self.streams}
+        whole = any(pa.types.is_integer(t.schema.field(clocks[n]).type) for n, t in given.items() if clocks.get(n))
+        return self._as_query({name: table.column_names for name, table in given.items()}, clocks, options, whole)
 
     def on_spark(
         self, frames: Mapping[str, Any], time: Times = None, *, archive: Any = None, recall: bool = True, **options: Any
@@ -110,8 +110,13 @@ class Cql:
         return query.on_spark(by_alias, archive=archive, recall=recall)
 
     def _as_query(
-        self, known: Mapping[str, Any], clocks: Mapping[str, str | None], options: Mapping[str, Any]
+        self,
+        known: Mapping[str, Any],
+        clocks: Mapping[str, str | None],
+        options: Mapping[str, Any],
+        whole: bool = False,
     ) -> Query:
+        """The query; `whole` if times are known to be whole numbers."""
         self._check_options(options)
         tree = self.tree
         if len(tree.sources) < 2 or not all(map(is_plain, tree.sources)):
@@ -123,7 +128,9 @@ class Cql:
             raise SpecError(f"{_NO_QUERY}: this one has conditions that are no comparison of columns and constants")
         if block.open or not all(isinstance(value, Column) for _, value in block.items):
             raise SpecError(f"{_NO_QUERY}: this one selects expressions, or * of streams whose columns are not known")
-        parts = [Part(s.alias, clocks[str(s.what)], plain_window(s.window)) for s in tree.sources]
+        windows = [s.window for s in tree.sources if s.window is not None and s.window.length is not None]
+        timed = not whole and all(w.length.unit == "ns" for w in windows if w.length is not None)
+        parts = [Part(s.alias, clocks[str(s.what)], plain_window(s.window, timed)) for s in tree.sources]
         return join_query(block, parts, [Output(str(value), name) for name, value in block.items], **options)
 
     def _check_options(self, options: Mapping[str, Any]) -> None:
