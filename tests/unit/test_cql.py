@@ -148,6 +148,8 @@ def test_options_go_to_the_join() -> None:
     nested = "Select x From (Select L.x From L, R Where L.k = R.k) as B, L as M Where B.x = M.x"
     with pytest.raises(SpecError, match="memory is the budget of one join, and this text has 2"):
         run(nested, memory=10)
+    with pytest.raises(SpecError, match="declared constraints are of one join, and this text has 2"):
+        run(nested, constraints=[wr.Unique("R", "k")])
     assert run("Select x From L").joins == () and run("Select x From L").metrics is None
 
 

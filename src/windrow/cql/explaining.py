@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from windrow.cql.joining import Part, join_query, other_conditions, simple_filter
 from windrow.cql.naming import Block, resolve
 from windrow.cql.syntax import Column, Select, Source, WindowText
-from windrow.spec import Graph, Query, Unique, Window, join_graph, useful
+from windrow.spec import Graph, Query, Stream, Unique, join_graph, useful
 
 Columns = Mapping[str, Sequence[str]] | None
 
@@ -76,7 +76,7 @@ class _Explainer:
         return found
 
     def _query(self, block: Block) -> Query:
-        parts = [Part(source.alias, None, Window.unbounded()) for source in block.select.sources]
+        parts = [Part(Stream(source.alias)) for source in block.select.sources]
         return join_query(block, parts)
 
 

@@ -24,13 +24,16 @@ _TURNED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 @dataclass(frozen=True)
 class Part:
-    """One source of a join as a stream of the engine."""
+    """One source of a join as a stream of the engine, filters aside."""
 
-    alias: str
-    time: str | None
-    window: Window
+    stream: Stream
     by_until: bool = False
     """Whether rows leave when they say so, instead of by the window."""
+
+    @property
+    def alias(self) -> str:
+        """The name of the source."""
+        return self.stream.name
 
 
 def is_plain(source: Source) -> bool:
@@ -53,7 +56,7 @@ def plain_window(window: WindowText | None, timed: bool = True) -> Window:
 def join_query(block: Block, parts: Sequence[Part], select: Sequence[Output] | None = None, **options: Any) -> Query:
     """The query whose matches are the rows of the block: with the columns that are asked for, or with all that the rest
     of the block reads, and the first and last instant of their rows."""
-    streams = [Stream(p.alias, p.time, p.window, where=_where(block, p.alias)) for p in parts]
+    streams = [part.stream.with_(where=_where(block, part.alias)) for part in parts]
     on: list[Predicate] = [_predicate(join) for join in block.joins]
     for part in parts:
         others = [other for other in parts if other is not part]

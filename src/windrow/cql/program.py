@@ -19,7 +19,7 @@ from windrow.cql.running import Run, Streams
 from windrow.cql.syntax import Column, Select, Source
 from windrow.engine.intake import as_table
 from windrow.errors import CqlError, InputError, SpecError, UnknownColumn, alternatives
-from windrow.spec import Output, Query
+from windrow.spec import Output, Query, Stream
 from windrow.state.coding_times import time_domain, times
 
 _NO_QUERY = "only one join of streams that selects Istream of their columns is a Query"
@@ -130,7 +130,7 @@ class Cql:
             raise SpecError(f"{_NO_QUERY}: this one selects expressions, or * of streams whose columns are not known")
         windows = [s.window for s in tree.sources if s.window is not None and s.window.length is not None]
         timed = not whole and all(w.length.unit == "ns" for w in windows if w.length is not None)
-        parts = [Part(s.alias, clocks[str(s.what)], plain_window(s.window, timed)) for s in tree.sources]
+        parts = [Part(Stream(s.alias, clocks[str(s.what)], plain_window(s.window, timed))) for s in tree.sources]
         return join_query(block, parts, [Output(str(value), name) for name, value in block.items], **options)
 
     def _check_options(self, options: Mapping[str, Any]) -> None:
@@ -140,6 +140,9 @@ class Cql:
         joins = sum(len(select.sources) > 1 for select in _selects(self.tree))
         if options.get("memory") is not None and joins != 1:
             raise SpecError(f"memory is the budget of one join, and this text has {joins}: leave it out")
+        declared = options.get("constraints")
+        if declared is not None and not isinstance(declared, str) and joins != 1:
+            raise SpecError(f"declared constraints are of one join, and this text has {joins}: use 'watch' or 'auto'")
 
     def _check_given(self, tables: Mapping[str, Any]) -> None:
         for name in tables:

@@ -19,7 +19,7 @@ from windrow.cql.syntax import Aggregate, Column, Select, Source, WindowText, wa
 from windrow.engine import Metrics
 from windrow.errors import CqlError, SpecError
 from windrow.feed import engine_for, run
-from windrow.spec import Query, Window
+from windrow.spec import Query, Stream, Window
 from windrow.state.coding_times import TimeDomain, duration_in_units
 
 
@@ -139,21 +139,22 @@ class Run:
     def _part(self, source: Source, relation: Relation, plain: bool) -> Part:
         if plain:
             time = self.streams.times[str(source.what)]
-            return Part(source.alias, time, plain_window(source.window, self.streams.domain.unit != "steps"))
+            window = plain_window(source.window, self.streams.domain.unit != "steps")
+            return Part(Stream(source.alias, time, window))
         if is_plain(source) and (source.window is None or source.window.kind in ("rows", "unbounded")):
-            return Part(source.alias, SINCE, plain_window(source.window))
+            return Part(Stream(source.alias, SINCE, plain_window(source.window)))
         kept = relation.seen()
         longest = int((kept.until - kept.since).max(initial=1))
         if len(kept.until) and int(kept.until.max()) >= FOREVER:
-            return Part(source.alias, SINCE, Window.unbounded(), by_until=True)
-        return Part(source.alias, SINCE, Window.time(longest), by_until=not is_plain(source))
+            return Part(Stream(source.alias, SINCE), by_until=True)
+        return Part(Stream(source.alias, SINCE, Window.time(longest)), by_until=not is_plain(source))
 
     def _table(self, block: Block, source: Source, relation: Relation, part: Part) -> pa.Table:
         """The columns of a source that the join reads or gives, and the first and last instant of each row."""
         alias = source.alias
         joined = [end.name for join in block.joins for end in _columns(join) if end.of == alias]
         filtered = [c.name for condition in block.filters.get(alias, []) for c in _columns(condition)]
-        timed = [part.time] if part.time is not None and part.time != SINCE else []
+        timed = [part.stream.time] if part.stream.time not in (None, SINCE) else []
         names = list(dict.fromkeys([*block.needed(alias), *joined, *filtered, *timed]))
         table = relation.table.select(names)
         table = table.append_column(SINCE, pa.array(relation.since)).append_column(UNTIL, pa.array(relation.until))
