@@ -12,7 +12,7 @@ what `run` holds.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, combinations
 from typing import Any
@@ -351,3 +351,7 @@ def run(
 def taken(query: Query, arrivals: Iterable[Arrival]) -> list[Taken]:
     """The arrivals as rows that an engine takes one by one."""
     return reference.taken_rows(query, [{stream: [row]} for stream, row in arrivals])
+
+
+RUNS: dict[str, Callable[..., Outcome]] = {"twin": run}
+"""Whatever implements `run`, by name: golden tests and properties are for all of them."""

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from windrow import errors, policies, spark, static, statistics
     from windrow.analysis import Analysis, analyse
     from windrow.api import Result, compare, join
+    from windrow.cql.program import Cql as cql
     from windrow.engine import Engine, Metrics, Queue
     from windrow.offline.optimum import Optimum, optimum
     from windrow.spark.repair import repair
@@ -88,6 +89,7 @@ __all__ = [
     "Window",
     "analyse",
     "compare",
+    "cql",
     "errors",
     "join",
     "optimum",
@@ -102,7 +104,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name in _HOME:
         return getattr(import_module(_HOME[name]), name)
-    if name in ("errors", "policies", "spark", "static", "statistics"):
+    if name in ("cql", "errors", "policies", "spark", "static", "statistics"):
         return import_module(f"windrow.{name}")
     raise AttributeError(f"module 'windrow' has no attribute {name!r}")
 

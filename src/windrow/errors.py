@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 
 __all__ = [
+    "CqlError",
     "DuplicateColumn",
     "InputError",
     "KeyTypeError",
@@ -41,6 +42,17 @@ class UnknownColumn(SpecError):
     def of(cls, column: str, columns: Iterable[str], where: str) -> UnknownColumn:
         """The error for `column`, looked for in `where` ("stream 'left'"), which has `columns`."""
         return cls(f"{where} has no column {column!r}{alternatives(column, columns, 'columns')}")
+
+
+class CqlError(SpecError):
+    """A query text cannot be read, or asks for what is not there; the message points at the place."""
+
+    @classmethod
+    def at(cls, text: str, line: int, column: int, what: str) -> CqlError:
+        """The error for `what` at a line and column of the text, both counted from 1, with that line shown."""
+        lines = text.splitlines() or [""]
+        shown = lines[min(line, len(lines)) - 1]
+        return cls(f"line {line}, column {column}: {what}\n  {shown}\n  {' ' * (column - 1)}^")
 
 
 class DuplicateColumn(SpecError):

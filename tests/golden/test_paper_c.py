@@ -1,8 +1,8 @@
 """Worked examples of the k-constraints paper (Babu, Srivastava, Widom: section C of the papers windrow is built from).
 
-Every example is a query, what is promised, and rows in one order; `run` is the slow twin, and whatever else releases
-rows by the same promises. The state that a figure shows is brought about by letting its rows arrive. Where windrow
-departs from the paper (docs/decisions/0030), the test says so.
+Every example is a query, what is promised, and rows in one order, and is played by the slow twin and by an engine. The
+state that a figure shows is brought about by letting its rows arrive. Where windrow departs from the paper
+(docs/decisions/0030), the test says so.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ outlives the promises it rests on; monitors that a snapshot forgets.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from random import Random
 
 import numpy as np
@@ -62,7 +63,7 @@ def pushed(query: wr.Query, tables: dict[str, pa.Table], pieces: int = 30) -> tu
     times = {name: table["t"].to_numpy() for name, table in tables.items()}
     cuts = np.quantile(np.concatenate(list(times.values())), np.linspace(0, 1, pieces + 1))
     cuts[0], cuts[-1] = -1, np.inf
-    for low, high in zip(cuts[:-1], cuts[1:], strict=True):
+    for low, high in pairwise(cuts.tolist()):
         ends = {n: np.searchsorted(t, [low, high], side="right") for n, t in times.items()}
         found += engine.push({n: tables[n].slice(a, b - a) for n, (a, b) in ends.items()}).num_rows
     return found, engine

@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections import Counter
 from random import Random
 
+import pytest
 from hypothesis import given
 from tests import reference
 from tests.kmon_cases import Case, case_of, cases
 from tests.kmon_measure import is_unique, measure
-from tests.kmon_twin import NO, YES, Graph, Outcome, run
+from tests.kmon_twin import NO, RUNS, YES, Graph, Outcome, run
+from tests.running import examples
 
 from windrow.spec import Duration
 from windrow.spec.constraints import Unique
@@ -24,9 +26,11 @@ def exact(case: Case, outcome: Outcome) -> Counter[tuple[int, ...]]:
     return Counter(tuple(row.place for row in match) for match in found)
 
 
-@given(cases())
-def test_nothing_is_lost_while_constraints_hold(case: Case) -> None:
-    outcome = run(case.query, case.constraints, case.arrivals)
+@pytest.mark.parametrize("name", RUNS)
+@examples(300)
+@given(case=cases())
+def test_nothing_is_lost_while_constraints_hold(name: str, case: Case) -> None:
+    outcome = RUNS[name](case.query, case.constraints, case.arrivals)
     assert outcome.matches == exact(case, outcome)
 
 
@@ -47,9 +51,10 @@ def test_without_constraints_rows_only_expire(case: Case) -> None:
     assert not any(step.released for step in outcome.steps)
 
 
-@given(cases())
-def test_every_row_leaves_once(case: Case) -> None:
-    outcome = run(case.query, case.constraints, case.arrivals)
+@pytest.mark.parametrize("name", RUNS)
+@given(case=cases())
+def test_every_row_leaves_once(name: str, case: Case) -> None:
+    outcome = RUNS[name](case.query, case.constraints, case.arrivals)
     left: list[int] = []
     for place, step in enumerate(outcome.steps):
         left += [*step.released, *step.expired, *([place] if step.ignored else [])]

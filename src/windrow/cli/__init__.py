@@ -1,4 +1,4 @@
-"""The command line: `windrow join`, `compare`, `optimum`, `analyse`, `demo`, `lab`, `archive` and `compile`.
+"""The command line: `windrow join`, `cql`, `compare`, `optimum`, `analyse`, `demo`, `lab`, `archive`, `compile`.
 
 A command imports what it runs on when it runs, so that help and refusals come at once. Whatever is wrong with
 the input leaves as one line on the error stream: exit code 1 for what windrow refuses, 2 for a command that
@@ -21,6 +21,7 @@ from windrow.cli.analyse import analyse
 from windrow.cli.archive import archive
 from windrow.cli.compare import compare
 from windrow.cli.compile import compile
+from windrow.cli.cql import cql
 from windrow.cli.demo import demo
 from windrow.cli.join import join
 from windrow.cli.lab import lab
@@ -99,6 +100,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
 )
 app.command("join")(join)
+app.command("cql")(cql)
 app.command("demo")(demo)
 app.command("optimum")(optimum)
 app.command("analyse")(analyse)

@@ -193,8 +193,9 @@ def _moved(
         bad = over[base[last]] > 0
         if not bad.any():
             return base[order]
-        step[bad] = np.maximum(step[bad] - np.maximum(over[base[last]][bad], 1.0), 0.0)
-        if not step[bad].any():  # pushed by others alone
+        if step[bad].any():
+            step[bad] = np.maximum(step[bad] - np.maximum(over[base[last]][bad], 1.0), 0.0)
+        else:  # pushed by others alone
             step = np.floor(step * 0.9)
 
 
@@ -215,8 +216,9 @@ def _children_of(arrival: Ints, children: int, edge: Edge, rng: np.random.Genera
         bad = over > 0
         if not bad.any():
             return moment[order], order
-        late[bad] = np.maximum(late[bad] - over[bad], 0.0)
-        if not late[bad].any():
+        if late[bad].any():
+            late[bad] = np.maximum(late[bad] - over[bad], 0.0)
+        else:
             late = np.floor(late * 0.9)
 
 

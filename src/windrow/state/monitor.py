@@ -3,12 +3,13 @@
 After every `reaction` arrivals, for each promise that was not declared:
 
     k_u   the largest distance of the last two such spells
-    k_e   margin * k_u, and a few arrivals more: what rows are released by, unless it passes `most`, where the promise is of no use
+    k_e   margin * k_u, and a few arrivals more: what rows are released by, unless it passes `most`, where the promise
+          is of no use
 
 A promise is used once enough was measured without breaking it, and for long: a distance can be seen only when so many
 rows have come, so k is trusted after eight times as many arrivals of the stream that it counts. One that was broken
-waits as long again; uniqueness, which has no k, ten times `reaction`. Covers follow from the promises of uniqueness that are
-used, and are written anew when these change.
+waits as long again; uniqueness, which has no k, ten times `reaction`. Covers follow from the promises of uniqueness
+that are used, and are written anew when these change.
 
 Whether No rows are kept for parents that come later, or dropped because these find out by themselves (an exempt edge),
 is chosen by what is dearer: rows that wait k arrivals in vain, or No rows until they go.

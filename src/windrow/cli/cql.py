@@ -1,0 +1,192 @@
+"""`windrow cql`: a query text over files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from windrow.cli import options
+from windrow.errors import CqlError, InputError, SpecError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from windrow.cql import CqlResult
+
+SHOWN = 20  # rows of the result that are printed
+
+_QUERY = (
+    "The query text, such as 'Select Istream(*) From A [Range 10 minutes], B [Rows 9] Where A.k = B.k', or a file .cql."
+)
+Query = Annotated[str, typer.Argument(help=_QUERY, show_default=False)]
+_STREAM = "A stream's name in the text, and its file: C=c.parquet. Repeat for each stream."
+Stream = Annotated[list[str] | None, typer.Option("--stream", metavar="NAME=FILE", help=_STREAM, show_default=False)]
+_TIME = "Event-time column of all streams, or of one: C=ts. Without it, the only column of times that a file has."
+Time = Annotated[list[str] | None, typer.Option("--time", metavar="COLUMN", help=_TIME, show_default=False)]
+_OUT = "File for the whole result, .parquet, .csv, .tsv or .jsonl."
+Output = Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help=_OUT, show_default=False)]
+_EXPLAIN = "Say what the query does, which constraints could help, and after a run what its joins held."
+Explain = Annotated[bool, typer.Option("--explain", help=_EXPLAIN)]
+_MODE = "'watch' to have constraints reported, 'auto' to release rows by those that hold."
+Constraints = Annotated[str | None, typer.Option("--constraints", metavar="MODE", help=_MODE, show_default=False)]
+
+
+def cql(
+    query: Query,
+    stream: Stream = None,
+    time: Time = None,
+    output: Output = None,
+    explain: Explain = False,
+    memory: options.Memory = None,
+    policy: options.Policy = "auto",
+    constraints: Constraints = None,
+    as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Run a query text over files, as if their rows came one after the other in order of time.
+
+    Example:  windrow cql "Select sum(C.size) From C [Range 10 minutes], B [Range 10 minutes] Where C.pid = B.pid"
+    --stream C=c.parquet --stream B=b.parquet
+    """
+    from windrow.cql import Cql
+
+    text = _text(query)
+    try:
+        asked = Cql(text)
+        tables = {name: _read(path) for name, path in _named(stream or (), "--stream").items()}
+        if not tables and not explain:
+            raise InputError(f"there is no file: give --stream {asked.streams[0]}=FILE, or --explain")
+        explained = asked.explain(tables or None) if explain else None
+        result, seconds = None, 0.0
+        if tables:
+            begun = perf_counter()
+            result = asked.run(tables, time=_times(time or ()), **_options(memory, policy, constraints))
+            seconds = perf_counter() - begun
+    except CqlError as error:
+        raise CqlError(_one_line(error, text)) from None
+    if result is not None and output is not None:
+        _write(result.table, output)
+    _tell(explained, result, seconds, output, as_json, quiet)
+
+
+def _text(query: str) -> str:
+    if query.endswith(".cql"):
+        try:
+            return Path(query).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise InputError(f"{query}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
+    return query
+
+
+def _named(pairs: Any, option: str) -> dict[str, Path]:
+    found: dict[str, Path] = {}
+    for pair in pairs:
+        name, sign, path = pair.partition("=")
+        if not (name and sign and path):
+            raise SpecError(f"{option} takes a name and a file, such as C=c.parquet, got {pair!r}")
+        if name in found:
+            raise SpecError(f"{option} names the stream {name!r} twice")
+        found[name] = Path(path)
+    return found
+
+
+def _times(given: Any) -> str | dict[str, str] | None:
+    if not given:
+        return None
+    if len(given) == 1 and "=" not in given[0]:
+        return str(given[0])
+    named = {}
+    for pair in given:
+        name, sign, column = pair.partition("=")
+        if not (name and sign and column):
+            raise SpecError(f"--time takes one column for all streams, or NAME=COLUMN for each, got {pair!r}")
+        named[name] = column
+    return named
+
+
+def _options(memory: str | None, policy: str, constraints: str | None) -> dict[str, Any]:
+    found: dict[str, Any] = {} if policy == "auto" else {"policy": policy}
+    if memory is not None:
+        found["memory"] = memory
+    if constraints is not None:
+        found["constraints"] = constraints
+    return found
+
+
+def _read(path: Path) -> pa.Table:
+    from windrow.files import open_table
+
+    return open_table(path).table()
+
+
+def _write(table: pa.Table, output: Path) -> None:
+    from windrow.files import open_writer
+
+    with open_writer(output, table.schema) as writer:
+        writer.write(table)
+
+
+def _one_line(error: CqlError, text: str) -> str:
+    """The error with what stands at its place, for a screen that shows one line."""
+    first, *shown = str(error).splitlines()
+    if len(shown) != 2:
+        return str(error)
+    at = shown[0][shown[1].index("^") :].strip()
+    return f"{first}, at {at!r}" if at else first
+
+
+def _tell(
+    explained: str | None, result: CqlResult | None, seconds: float, output: Path | None, as_json: bool, quiet: bool
+) -> None:
+    from rich.console import Console
+
+    if as_json:
+        found = {} if result is None else _data(result, seconds, output)
+        typer.echo(json.dumps({**({"explain": explained} if explained else {}), **found}, allow_nan=False, default=str))
+        return
+    if explained is not None:
+        typer.echo(explained)
+    if result is None:
+        return
+    if explained is not None:
+        for line in _joins(result):
+            typer.echo(line)
+    if not quiet and output is None:
+        Console().print(_shown(result.table))
+    if not quiet:
+        where = "" if output is None else f" in {output}"
+        typer.echo(f"{result.table.num_rows:,} rows{where}, {seconds:.2f} s")
+
+
+def _joins(result: CqlResult) -> list[str]:
+    """What each join held, and what left it."""
+    found = []
+    for query, metrics in result.joins:
+        held = f"{metrics.peak_rows:,} rows, {metrics.peak_bytes:,} bytes at most"
+        left = ", ".join(f"{word} {metrics.total(word):,}" for word in ("expired", "released", "shed", "ignored"))
+        found.append(f"join of {', '.join(query.names)}: {metrics.matched:,} matches, {held}; {left}")
+    return found
+
+
+def _data(result: CqlResult, seconds: float, output: Path | None) -> dict[str, Any]:
+    joins = [{"streams": list(query.names), **metrics.to_dict()} for query, metrics in result.joins]
+    rows = {"rows": result.table.to_pylist()} if output is None else {"output": str(output)}
+    return {"kind": result.kind, "count": result.table.num_rows, "seconds": round(seconds, 6), "joins": joins, **rows}
+
+
+def _shown(table: pa.Table) -> Any:
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    shown = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for name in table.column_names:
+        shown.add_column(name)
+    for row in table.slice(0, SHOWN).to_pylist():
+        shown.add_row(*("" if value is None else str(value) for value in row.values()))
+    if table.num_rows > SHOWN:
+        shown.caption = f"the first {SHOWN} of {table.num_rows:,}"
+    return shown

@@ -1,0 +1,211 @@
+"""`windrow.cql(text)`: a query text, read and checked, that can be explained and run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from windrow.cql.explaining import explained
+from windrow.cql.joining import Part, is_plain, join_query, other_conditions, plain_window
+from windrow.cql.naming import resolve
+from windrow.cql.parsing import parse
+from windrow.cql.relation import Timed
+from windrow.cql.results import CqlResult, result_of
+from windrow.cql.running import Run, Streams
+from windrow.cql.syntax import Column, Select, Source
+from windrow.engine.intake import as_table
+from windrow.errors import CqlError, InputError, SpecError, UnknownColumn, alternatives
+from windrow.spec import Output, Query, Stream
+from windrow.state.coding_times import time_domain, times
+
+_NO_QUERY = "only one join of streams that selects Istream of their columns is a Query"
+
+Times = str | Mapping[str, str] | None
+
+
+class Cql:
+    """A query text that has been read: names of streams and columns are looked up when tables are given.
+
+    >>> import pyarrow as pa
+    >>> query = Cql("Select Istream(L.k, R.v) From L [Range 5], R [Range 5] Where L.k = R.k")
+    >>> tables = {"L": pa.table({"t": [1, 2], "k": [1, 2]}), "R": pa.table({"t": [4, 9], "k": [1, 2], "v": ["a", "b"]})}
+    >>> query.run(tables, time="t").table.to_pylist()
+    [{'at': 4, 'k': 1, 'v': 'a'}]
+    """
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.tree: Select = parse(text)
+        for select in _selects(self.tree):
+            self._check_sources(select)
+
+    def _check_sources(self, select: Select) -> None:
+        seen: set[str] = set()
+        for source in select.sources:
+            place = source.place
+            if not source.alias.isidentifier():
+                what = f"a source needs a name of letters, digits and underscores here: {source.alias!r} As name"
+                raise CqlError.at(self.text, place.line, place.column, what)
+            if source.alias in seen:
+                what = f"two sources are called {source.alias!r}: give one another name with As"
+                raise CqlError.at(self.text, place.line, place.column, what)
+            seen.add(source.alias)
+
+    @cached_property
+    def streams(self) -> tuple[str, ...]:
+        """The streams that the text names, in the order in which it does."""
+        return tuple(dict.fromkeys(s.what for s in _sources(self.tree) if isinstance(s.what, str)))
+
+    def run(self, tables: Mapping[str, Any], time: Times = None, **options: Any) -> CqlResult:
+        """Run the query over whole tables, as if their rows came one after the other in order of time.
+
+        Parameters:
+            tables: Arrow tables, pandas or Polars data frames, by the names of the streams.
+            time: the column with the event time, for all streams or for each; None takes the one column of moments or
+                dates that a table has. Where no table has one, the number of a row is its time.
+            options: of the joins: memory, policy, constraints, and the like, as in `windrow.Query`. A budget is for one
+                join, so a text with several of them takes none.
+        """
+        self._check_options(options)
+        streams = self._streams(tables, time)
+        run = Run(self.text, streams, options)
+        newest = max((int(stream.at[-1]) for stream in streams.tables.values() if len(stream.at)), default=0)
+        return result_of(run.block(self.tree), streams.domain, newest, run.joins)
+
+    def explain(self, tables: Mapping[str, Any] | None = None) -> str:
+        """What the query does, block by block: windows, join graph, covers, and which constraints could help."""
+        known = None if tables is None else {n: as_table(data, n).column_names for n, data in tables.items()}
+        return explained(self.tree, self.text, known)
+
+    def query(self, time: Times = None, tables: Mapping[str, Any] | None = None, **options: Any) -> Query:
+        """The text as a `windrow.Query`, to push batches to, if it is one join of streams and selects their columns.
+
+        Parameters:
+            time: the column with the event time, for all streams or for each.
+            tables: where names are looked up; without them every column must say which source it is of.
+            options: memory, policy, constraints, and the like, as in `windrow.Query`.
+        """
+        given = {name: as_table(data, name) for name, data in (tables or {}).items()}
+        clocks = {s: time if not isinstance(time, Mapping) else time.get(s) for s in self.streams}
+        whole = any(pa.types.is_integer(t.schema.field(clocks[n]).type) for n, t in given.items() if clocks.get(n))
+        return self._as_query({name: table.column_names for name, table in given.items()}, clocks, options, whole)
+
+    def on_spark(
+        self, frames: Mapping[str, Any], time: Times = None, *, archive: Any = None, recall: bool = True, **options: Any
+    ) -> Any:
+        """The matches over Spark DataFrames, streaming or batch, by the names of the streams: a DataFrame.
+
+        For texts that `query` takes; `time`, where it is not given, is the one column of moments or dates of a frame.
+        See `windrow.spark.on_spark`.
+        """
+        self._check_given(frames)
+        known = {name: list(frame.columns) for name, frame in frames.items()}
+        clocks = {name: _chosen_time(name, known[name], _moments_of(frame), time) for name, frame in frames.items()}
+        query = self._as_query(known, clocks, options)
+        by_alias = {source.alias: frames[str(source.what)] for source in self.tree.sources}
+        return query.on_spark(by_alias, archive=archive, recall=recall)
+
+    def _as_query(
+        self,
+        known: Mapping[str, Any],
+        clocks: Mapping[str, str | None],
+        options: Mapping[str, Any],
+        whole: bool = False,
+    ) -> Query:
+        """The query; `whole` if times are known to be whole numbers."""
+        self._check_options(options)
+        tree = self.tree
+        if len(tree.sources) < 2 or not all(map(is_plain, tree.sources)):
+            raise SpecError(f"{_NO_QUERY}: this one joins no streams, has blocks in it or partitioned windows")
+        block = resolve(tree, {s.alias: known.get(str(s.what)) for s in tree.sources}, self.text)
+        if tree.emit != "istream" or tree.distinct or block.is_grouped:
+            raise SpecError(f"{_NO_QUERY}: this one has no Istream, is grouped or Distinct")
+        if block.rest or any(other_conditions(block, alias) for alias in block.aliases):
+            raise SpecError(f"{_NO_QUERY}: this one has conditions that are no comparison of columns and constants")
+        if block.open or not all(isinstance(value, Column) for _, value in block.items):
+            raise SpecError(f"{_NO_QUERY}: this one selects expressions, or * of streams whose columns are not known")
+        windows = [s.window for s in tree.sources if s.window is not None and s.window.length is not None]
+        timed = not whole and all(w.length.unit == "ns" for w in windows if w.length is not None)
+        parts = [Part(Stream(s.alias, clocks[str(s.what)], plain_window(s.window, timed))) for s in tree.sources]
+        return join_query(block, parts, [Output(str(value), name) for name, value in block.items], **options)
+
+    def _check_options(self, options: Mapping[str, Any]) -> None:
+        for name in ("streams", "on", "select", "order", "value", "probe_order"):
+            if name in options:
+                raise SpecError(f"{name} is said by the query text: leave it out")
+        joins = sum(len(select.sources) > 1 for select in _selects(self.tree))
+        if options.get("memory") is not None and joins != 1:
+            raise SpecError(f"memory is the budget of one join, and this text has {joins}: leave it out")
+        declared = options.get("constraints")
+        if declared is not None and not isinstance(declared, str) and joins != 1:
+            raise SpecError(f"declared constraints are of one join, and this text has {joins}: use 'watch' or 'auto'")
+
+    def _check_given(self, tables: Mapping[str, Any]) -> None:
+        for name in tables:
+            if name not in self.streams:
+                raise InputError(f"the query has no stream {name!r}{alternatives(name, self.streams, 'streams')}")
+        if missing := [name for name in self.streams if name not in tables]:
+            raise InputError(f"there is no table for the stream {missing[0]!r}")
+
+    def _streams(self, tables: Mapping[str, Any], time: Times) -> Streams:
+        """The tables that the text names, each in order of its time."""
+        self._check_given(tables)
+        given = {name: as_table(tables[name], name) for name in self.streams}
+        clocks = {name: _time_column(name, table, time) for name, table in given.items()}
+        if None in clocks.values() and any(clocks.values()):
+            bare = next(name for name, clock in clocks.items() if clock is None)
+            raise InputError(f"stream {bare!r} has no column of times, and others have: say which with time=")
+        kinds = [
+            None if clocks[name] is None else table.schema.field(clocks[name]).type for name, table in given.items()
+        ]
+        domain = time_domain(kinds, [f"{name}.{clocks[name]}" for name in given])
+        found = {}
+        for name, table in given.items():
+            clock = clocks[name]
+            if clock is None:
+                found[name] = Timed(table, np.arange(table.num_rows, dtype=np.int64))
+                continue
+            at, timed = times(table[clock], domain, f"{name}.{clock}")
+            rows = np.arange(len(at)) if timed is None else np.flatnonzero(timed)
+            order = rows[np.argsort(at[rows], kind="stable")]
+            found[name] = Timed(table.take(pa.array(order)), at[order])
+        return Streams(found, clocks, domain)
+
+
+def _time_column(name: str, table: pa.Table, time: Times) -> str | None:
+    moments = [f.name for f in table.schema if pa.types.is_timestamp(f.type) or pa.types.is_date(f.type)]
+    return _chosen_time(name, table.column_names, moments, time)
+
+
+def _moments_of(frame: Any) -> list[str]:
+    """The columns of a Spark DataFrame with moments or dates."""
+    return [name for name, kind in frame.dtypes if kind in ("timestamp", "timestamp_ntz", "date")]
+
+
+def _chosen_time(name: str, columns: Sequence[str], moments: Sequence[str], time: Times) -> str | None:
+    if time is not None:
+        column = time if isinstance(time, str) else time.get(name)
+        if column is None:
+            raise InputError(f"time says nothing of stream {name!r}: name its column of times")
+        if column not in columns:
+            raise UnknownColumn.of(column, columns, f"time: stream {name!r}")
+        return column
+    if len(moments) > 1:
+        raise InputError(f"stream {name!r} has several columns of times ({', '.join(moments)}): say which with time=")
+    return moments[0] if moments else None
+
+
+def _selects(select: Select) -> Iterator[Select]:
+    """A block and all blocks in it."""
+    yield select
+    for source in select.sources:
+        if isinstance(source.what, Select):
+            yield from _selects(source.what)
+
+
+def _sources(select: Select) -> Iterator[Source]:
+    return (source for block in _selects(select) for source in block.sources)

@@ -1,0 +1,88 @@
+"""`windrow cql`: query texts over files, what is shown, and what is refused in one line.
+
+Catches: an option that does not reach the query, a result that is not the library's, a refusal without its place.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from typer.testing import CliRunner
+
+from windrow.cli import app
+from windrow.files import open_table, open_writer
+
+TEXT = "Select Istream(L.x, R.y) From L [Range 5], R [Range 5] Where L.k = R.k"
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    tables = {
+        "l.csv": pa.table({"t": [1, 2, 3], "k": [1, 2, 1], "x": [10, 20, 30]}),
+        "r.parquet": pa.table({"t": [2, 4], "k": [1, 2], "y": [5, 6]}),
+    }
+    for name, table in tables.items():
+        with open_writer(tmp_path / name, table.schema) as writer:
+            writer.write(table)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def cql(*words: str) -> Any:
+    return CliRunner().invoke(app, ["cql", *words], prog_name="windrow")
+
+
+STREAMS = ("--stream", "L=l.csv", "--stream", "R=r.parquet", "--time", "t")
+
+
+def test_results_are_shown_or_written(files: Path) -> None:
+    shown = cql(TEXT, *STREAMS)
+    assert shown.exit_code == 0, shown.stderr
+    assert "30" in shown.stdout and "3 rows, " in shown.stdout
+    told = json.loads(cql(TEXT, *STREAMS, "--json").stdout)
+    assert told["kind"] == "stream" and told["count"] == 3 and told["joins"][0]["matched"] == 3
+    assert told["rows"] == [{"at": 2, "x": 10, "y": 5}, {"at": 3, "x": 30, "y": 5}, {"at": 4, "x": 20, "y": 6}]
+    assert cql(TEXT, *STREAMS, "-o", "out.parquet").stdout.startswith("3 rows in out.parquet, ")
+    assert open_table(files / "out.parquet").table().to_pylist() == told["rows"]
+    assert cql(TEXT, *STREAMS, "--quiet").stdout == ""
+
+
+def test_explain_with_and_without_files(files: Path) -> None:
+    alone = cql(TEXT, "--explain")
+    assert alone.exit_code == 0
+    assert "joined by L.k = R.k" in alone.stdout and "rows, " not in alone.stdout
+    after = cql(TEXT, *STREAMS, "--explain", "--memory", "2", "--policy", "fifo").stdout
+    assert "join of L, R: " in after and "2 rows, " in after and "shed " in after
+    assert json.loads(cql(TEXT, "--explain", "--json").stdout)["explain"].startswith("the query")
+
+
+def test_a_text_may_be_in_a_file(files: Path) -> None:
+    (files / "q.cql").write_text(TEXT)
+    by_name = ("--stream", "L=l.csv", "--stream", "R=r.parquet", "--time", "L=t", "--time", "R=t")
+    assert json.loads(cql("q.cql", *by_name, "--json").stdout)["count"] == 3
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("Select x\nForm L", *STREAMS), "line 2, column 1: did not expect 'Form'; expected"),
+        (("Select x\nForm L", *STREAMS), ", at 'Form L'"),
+        (("Select z From L", "--stream", "L=l.csv", "--time", "t"), "line 1, column 8: no source has a column 'z'"),
+        ((TEXT,), "there is no file: give --stream L=FILE, or --explain"),
+        ((TEXT, "--stream", "L"), "--stream takes a name and a file, such as C=c.parquet, got 'L'"),
+        ((TEXT, "--stream", "L=l.csv", "--stream", "L=l.csv"), "names the stream 'L' twice"),
+        ((TEXT, *STREAMS, "--time", "R=t"), "--time takes one column for all streams, or NAME=COLUMN"),
+        ((TEXT, "--stream", "L=none.csv", "--time", "t"), "none.csv"),
+        (("none.cql", *STREAMS), "none.cql: cannot be read"),
+        ((TEXT, *STREAMS, "--constraints", "always"), "constraints must be None, 'watch', 'auto'"),
+    ],
+)
+def test_refusals_are_one_line(files: Path, words: tuple[str, ...], says: str) -> None:
+    result = cql(*words)
+    assert result.exit_code == 1, result.stdout
+    (line,) = result.stderr.splitlines()
+    assert line.startswith("windrow: ") and says in line
