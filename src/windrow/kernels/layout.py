@@ -24,7 +24,12 @@ tournament (or the dense list of RAND) and in every ordered index of its stream.
 from typing import NamedTuple
 
 from windrow.kernels.records import Record, optional, real, word
-from windrow.kernels.release.layout import Cover, Edge, Evidence, Ordered, Promise, Watched
+from windrow.kernels.release.layout import Cover as Cover
+from windrow.kernels.release.layout import Edge as Edge
+from windrow.kernels.release.layout import Evidence as Evidence
+from windrow.kernels.release.layout import Ordered as Ordered
+from windrow.kernels.release.layout import Promise as Promise
+from windrow.kernels.release.layout import Watched as Watched
 
 NONE = -1
 LOW = -(2**63)  # no time: every other int64 can be one (see apart.py); numpy and pandas call it NaT
