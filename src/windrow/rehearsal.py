@@ -23,8 +23,8 @@ from windrow.api import compare
 from windrow.engine import Engine, Queue, stages
 from windrow.errors import MissingDependency, SpecError, UnknownPolicy, alternatives
 from windrow.offline.optimum import optimum
-from windrow.policies import Given, Policy
-from windrow.spec import Band, Equal, Memory, Query, Stream, Value, Window
+from windrow.policies import Auto, Given, Policy
+from windrow.spec import Band, Equal, Memory, Monitored, Query, Stream, Value, Window
 
 EXACT = "exact"
 NAMES = ("a", "b", "c")
@@ -133,6 +133,8 @@ def _scenes(policy: Policy | None, names: tuple[str, ...]) -> Iterator[Callable[
     yield lambda: _pushed(Engine(usual.with_(streams=[Stream(n, None, Window.rows(WINDOW)) for n in names])), tables)
     if len(names) > 2:
         yield lambda: _conditional(usual, tables)
+    if policy is None or isinstance(policy, Auto):
+        yield lambda: _released(usual, tables)
     if policy is not None:
         yield lambda: _pushed(Engine(usual.with_(memory=Memory(FEW, split=True), sample=0.5)), tables)
         yield lambda: _pushed(Engine(usual.with_(memory=10 * ROWS, on_full="fail")), tables)
@@ -192,6 +194,14 @@ def _conditional(query: Query, tables: Tables) -> None:
         here = {name: tables[name] for name in names}
         for on in (near, [*near, Equal(f"{names[0]}.k", f"{names[1]}.k")], {"one": "k", "other": "s"}):
             _pushed(Engine(query.with_(streams=streams, on=on)), here)
+
+
+def _released(query: Query, tables: Tables) -> None:
+    """With monitors that release what can be released, and change their mind."""
+    watched = query.with_(constraints=Monitored(reaction=STEP, sample=0.1), on="k")
+    _pushed(Engine(watched), tables)
+    _staged(watched, tables)
+    Engine(watched).push({name: table.slice(0, 2) for name, table in tables.items()})
 
 
 def _queued(query: Query, tables: Tables) -> None:

@@ -27,7 +27,7 @@ from windrow.kernels.layout import (
     R_TICK,
     R_TIME,
 )
-from windrow.kernels.memory import Memory, bare_floats, bare_ints, memory_of, memory_of_pair
+from windrow.kernels.memory import Memory, bare_floats, bare_ints, memory_of
 from windrow.kernels.places import chain, key_at, link_at, slot_at, stream_at
 from windrow.kernels.settle import row_words, settle_row
 from windrow.kernels.warm import WARM_ROWS, warm
@@ -128,7 +128,7 @@ def drive_pair(h: Any, block: Any, batch: Any, out: Any, probing: bool) -> tuple
 
     If the rows are not probing, they find no matches, and all else is as if they had none.
     """
-    m, r, rx = memory_of_pair(block), bare_ints(batch), bare_floats(batch)
+    m, r, rx = h.pair_memory(h, block), bare_ints(batch), bare_floats(batch)
     sent, status, i = 0, DONE, m.head.cursor
     lines, width = bare_ints(out), out.shape[1]  # an array would be counted in and out with every row
     words = row_words(m)

@@ -170,3 +170,9 @@ def memory_of(block: Any) -> Memory:
 def memory_of_pair(block: Any) -> Memory:
     """A block of two streams and one directory."""
     return shaped(block, 2, 1, 1, 0, 1, 0, 0, 0)
+
+
+@inline
+def memory_of_numbered_pair(block: Any) -> Memory:
+    """The same where rows have numbers, which constraints read."""
+    return shaped(block, 2, 1, 1, _head(bare_ints(block), 0).vals, 1, 0, 0, 0)

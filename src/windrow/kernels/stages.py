@@ -28,7 +28,7 @@ from windrow.kernels.layout import (
     R_STREAM,
     R_TIME,
 )
-from windrow.kernels.memory import Memory, bare_floats, bare_ints, memory_of, memory_of_pair
+from windrow.kernels.memory import Memory, bare_floats, bare_ints, memory_of
 from windrow.kernels.places import chain, directory_of, key_at, link_at, numbers_at, slot_at
 from windrow.kernels.settle import row_words, write_row
 
@@ -39,7 +39,7 @@ def look_pair(h: Any, block: Any, batch: Any, out: Any, counts: Any, start: int)
 
     `counts` says how many matches each row has.
     """
-    m, r, rx = memory_of_pair(block), bare_ints(batch), bare_floats(batch)
+    m, r, rx = h.pair_memory(h, block), bare_ints(batch), bare_floats(batch)
     lines, width = bare_ints(out), out.shape[1]
     words, rows, emits = row_words(m), counts.shape[0], m.head.emit != 0
     sent, i = 0, start

@@ -28,7 +28,7 @@ from windrow.kernels.chains import oldest
 from windrow.kernels.directory import find
 from windrow.kernels.jit import inline
 from windrow.kernels.layout import DONE, NONE, R_LIVE, REFUSED, SHED
-from windrow.kernels.memory import Memory
+from windrow.kernels.memory import Memory, memory_of_pair
 from windrow.kernels.places import slot_at, stream_at
 
 RANKED = False  # whether residents have leaves in tournaments
@@ -201,6 +201,12 @@ def moved(h: Any, a: Memory, b: Memory, slot: int, there: int, same: bool) -> No
 # -- hooks of joins that release by constraints (kernels/release/hooks.py); policies have no say in them --
 
 RELEASES = False  # whether residents are released
+
+
+@inline
+def pair_memory(h: Any, block: Any) -> Memory:
+    """The block of a join of two streams with a common key."""
+    return memory_of_pair(block)
 
 
 @inline

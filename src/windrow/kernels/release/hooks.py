@@ -21,7 +21,7 @@ from windrow.kernels.layout import (
     UNKNOWN,
     YES,
 )
-from windrow.kernels.memory import Memory
+from windrow.kernels.memory import Memory, memory_of_numbered_pair
 from windrow.kernels.places import came_at, chain, edge_at, key_at, link_at, slot_at, stream_at
 from windrow.kernels.release import collect as collecting
 from windrow.kernels.release.evidence import is_used, note_befores, note_codes, note_key, observe
@@ -30,6 +30,12 @@ from windrow.kernels.retain import admit
 from windrow.kernels.settle import fill
 
 RELEASES = True
+
+
+@inline
+def pair_memory(h: Any, block: Any) -> Memory:
+    """The block of a join of two streams with a common key."""
+    return memory_of_numbered_pair(block)
 
 
 @inline
