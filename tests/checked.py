@@ -88,6 +88,7 @@ def check_kernels() -> None:
     _replace(memory.bare_floats, floats)
     _replace(memory.memory_of, _remembered(memory.memory_of, "held"))
     _replace(memory.memory_of_pair, _remembered(memory.memory_of_pair, "held_pair"))
+    _replace(memory.memory_of_numbered_pair, _remembered(memory.memory_of_numbered_pair, "held_pair"))
     _replace(places.slot_at, _numbers(places.slot_at, lambda m, slot: 0 <= slot < m.head.slot_cap))
     _replace(places.stream_at, _numbers(places.stream_at, lambda m, stream: 0 <= stream < m.streams))
     _replace(

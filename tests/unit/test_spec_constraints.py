@@ -9,6 +9,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from tests.kmon_cases import Case, cases
@@ -131,3 +132,10 @@ def test_minimal_covers_of_a_star(count: int) -> None:
     assert out.minimal_covers() == [(0,)]
     turned = join_graph(query, [wr.Unique("hub", f"k{k}") for k in range(count)])
     assert turned.minimal_covers() == [tuple(range(1, count + 1))]
+
+
+def test_an_engine_says_that_it_does_not_demote() -> None:
+    query = wr.Query(streams=[wr.Stream("a", "t", 5), wr.Stream("b", "t", 5)], on="k", constraints=wr.Unique("a", "k"))
+    tables = {name: pa.table({"t": [1], "k": [1]}) for name in query.names}
+    with pytest.raises(SpecError, match="not kept on disk yet: leave on_violation out"):
+        wr.Engine(query.with_(on_violation="demote")).push(tables)

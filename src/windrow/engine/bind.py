@@ -80,6 +80,8 @@ class Binding:
 
 def bind(query: Query, schemas: dict[str, pa.Schema], own_clock: bool = True) -> Binding:
     """Check a query against its streams' schemas and plan it."""
+    if query.on_violation == "demote":
+        raise SpecError("released rows are not kept on disk yet: leave on_violation out, which then is 'lose'")
     announce(query)
     _check_columns(query, schemas)
     untimed = any(stream.time is None for stream in query.streams)

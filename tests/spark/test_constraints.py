@@ -1,0 +1,97 @@
+"""Constraints on Spark: each shard releases by what it sees, in checkpoints like everything else.
+
+Catches: a shard that takes a part of the streams for all of them; a restart that forgets what had come; metrics that do
+not say what is released by.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from tests.running import assert_same, multiset
+from tests.spark.driving import Driven, batches, query
+from tests.spark.folders import write_files
+from tests.spark.joining import started, streamed
+
+import windrow as wr
+from windrow.lab.traffic import network_links, unique_pair
+
+LINKS = ("C", "B", "O")
+
+
+def links(constraints: Any) -> wr.Query:
+    streams = [wr.Stream(name, "ts", "10 minutes", "1 second") for name in LINKS]
+    on = ["C.pid = B.pid", "B.pid = O.pid"]
+    select = {f"{name.lower()}_size": f"{name}.size" for name in LINKS} | {"pid": "C.pid"}
+    return wr.Query(streams=streams, on=on, select=select, constraints=constraints)
+
+
+def pieces(table: pa.Table, count: int = 4) -> list[pa.Table]:
+    size = -(-table.num_rows // count)
+    return [table.slice(start, size) for start in range(0, table.num_rows, size)]
+
+
+def test_three_links_of_a_network(spark: Any, tmp_path: Path) -> None:
+    """The first query of the k-constraints paper: the same packets as the join of all rows, most of them released."""
+    tables = network_links(4, rates=(500, 2_000, 500), onward=(0.5, 0.5), seed=3)
+    for name, table in tables.items():
+        write_files(tmp_path / name, pieces(table))
+    engine = wr.Engine(links(None))
+    exact = multiset(engine.push(tables))
+    frames = {name: streamed(spark, tmp_path / name) for name in LINKS}
+    unique = [wr.Unique(name, "pid") for name in LINKS]
+    soon = [wr.Integrity("C", "B", k="1 second"), wr.Integrity("B", "O", k="1 second")]
+    running, name = started(links([*unique, *soon]).on_spark(frames, shards=3))
+    metrics = wr.spark.metrics(running)
+    running.awaitTermination()
+    assert_same(multiset(spark.table(name).toArrow()), exact, "three links")
+    total = metrics.total(LINKS)
+    assert exact.total() > 50 and total.released > exact.total()
+    assert total.constraints["C is unique on pid"].used and total.constraints["C is unique on pid"].violations == 0
+
+
+def test_monitors_go_on_from_a_checkpoint(spark: Any, tmp_path: Path) -> None:
+    left, right = unique_pair(4_000, seconds=400.0, seed=2)
+    for name, table in (("left", left), ("right", right)):
+        write_files(tmp_path / name, pieces(table, 6))
+    exact = multiset(wr.join(left, right, on="id", time="ts", within="1 minute").table)
+    options = {"on": "id", "time": "ts", "within": "1 minute", "lateness": "5 seconds", "shards": 2}
+    watching = wr.Monitored(reaction=200)
+    for most in (3, 6):
+        sides = [streamed(spark, _some(tmp_path / name, tmp_path / f"some-{name}", most)) for name in ("left", "right")]
+        matches = wr.join(*sides, **options, constraints=watching)
+        writer = matches.writeStream.format("parquet").trigger(availableNow=True)
+        running = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start(str(tmp_path / "rows"))
+        running.awaitTermination()
+    found = multiset(spark.read.parquet(str(tmp_path / "rows")).toArrow())
+    assert found <= exact and found.total() >= 0.99 * exact.total()
+
+
+def _some(source: Path, target: Path, most: int) -> Path:
+    """The first files of a folder, in another."""
+    target.mkdir(exist_ok=True)
+    for file in sorted(source.iterdir())[:most]:
+        if not (target / file.name).exists():
+            (target / file.name).write_bytes(file.read_bytes())
+    return target
+
+
+@pytest.mark.parametrize(
+    "constraints", ["auto", (wr.Clustered("right", "k", k=50), wr.Ordered("left", "k", k="9 steps"))]
+)
+def test_a_killed_micro_batch_leaves_no_trace(constraints: Any) -> None:
+    """With micro-batches that are killed at their end and taken again, matches are those of an undisturbed run."""
+    asked = query(memory=None, policy="auto", constraints=constraints)
+    outputs = []
+    for kills in (False, True):
+        driven = Driven(None).start(asked)
+        for k, batch in enumerate(batches(7, 12)):
+            if kills and k % 3 == 1:
+                driven.push(batch, commit=False)
+                driven.start(asked)
+            driven.push(batch)
+        outputs.append(driven.output)
+    assert outputs[0] == outputs[1] and outputs[0].total() > 0
