@@ -310,14 +310,15 @@ class Kept(NamedTuple):
     kind: type = float
 
 
+# In this order: policies count on their own words, which come first, being where they are (statistics/counts.py).
 KEPT_OF_KEYS = (
     Kept("worth", "valued", "arrivals weighted by output value"),
     Kept("filed", "credits_by_key", "the gains that are filed (levels.py)"),
     Kept("root", "credits_by_key", "the root of the heap of credits, as slot + 1", saved=False),
-    Kept("came", "releases", "when rows of the key came (release/evidence.py), 0 for never", kind=int),
-    Kept("came_time", "clusters_in_time", "the least time of one of them", kind=int),
     Kept("brief", "recent", "recent arrivals (policies/auto.py)"),
     Kept("brief_worth", "recent_worths", "and their output value"),
+    Kept("came", "releases", "when rows of the key came (release/evidence.py), 0 for never", kind=int),
+    Kept("came_time", "clusters_in_time", "the least time of one of them", kind=int),
 )
 
 

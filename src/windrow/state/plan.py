@@ -175,7 +175,7 @@ class Plan:
     @property
     def is_pair(self) -> bool:
         """Whether the fast driver applies."""
-        return self.streams == 2 and self.common_key
+        return self.streams == 2 and self.common_key and (self.releases or self.numbers.shape[1] == 0)
 
     @property
     def defers_counting(self) -> bool:
