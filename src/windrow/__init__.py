@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from windrow import errors, policies, spark, static, statistics
+    from windrow import errors, policies, sites, spark, static, statistics
     from windrow.analysis import Analysis, analyse
     from windrow.api import Result, compare, join
     from windrow.engine import Engine, Metrics, Queue
@@ -66,6 +66,7 @@ __all__ = [
     "optimum",
     "policies",
     "repair",
+    "sites",
     "spark",
     "static",
     "statistics",
@@ -75,7 +76,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name in _HOME:
         return getattr(import_module(_HOME[name]), name)
-    if name in ("errors", "policies", "spark", "static", "statistics"):
+    if name in ("errors", "policies", "sites", "spark", "static", "statistics"):
         return import_module(f"windrow.{name}")
     raise AttributeError(f"module 'windrow' has no attribute {name!r}")
 
