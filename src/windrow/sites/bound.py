@@ -5,13 +5,18 @@ The wire form of a row has its columns as "stream.column", and before them
     @time      the time of the row that started it (int64, in units of the query's times)
     @number    its number in its stream, where the stream's window is in rows
     @time.s    the time of its row of stream s, where ties with a later stream must be told (see `tie_times`)
+    @head      the place of the stream whose row started it, where that differs from row to row   (tree ordering)
+    @until     the last moment at which all its rows are in their windows                         (tree ordering)
 
 Only columns that a later predicate or the output asks for are there.
 
 An interval is a piece of event time: interval i holds the times from `origin + i tau` to below `origin + (i + 1) tau`.
 Of two rows, the earlier one is the one that is less by (time, place of the stream in the query, sequence).
+
+In a tree, joined rows are a stream of their own: its name has the streams that are in it, as in "a+b".
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -23,13 +28,14 @@ from windrow.engine.bind import Binding, bind
 from windrow.engine.intake import plain_schemas
 from windrow.errors import SpecError
 from windrow.kernels.layout import ENDLESS, LATEST, LOW
+from windrow.sites.equalities import classes, of_streams
 from windrow.spec import Equal, Query, split_reference
 from windrow.spec.durations import Duration
 from windrow.spec.predicates import Predicate
 from windrow.state.coding import duration_in_units
 from windrow.state.coding_types import common_key_type
 
-TIME, NUMBER = "@time", "@number"
+TIME, NUMBER, HEAD, UNTIL = "@time", "@number", "@head", "@until"
 NEVER = LATEST - 1  # the last moment of a row that does not expire
 
 
@@ -47,7 +53,13 @@ class Bound:
     """A query with schemas and intervals."""
 
     def __init__(
-        self, query: Query, schemas: dict[str, pa.Schema], tau: Duration, origin: int = 0, dense_counts: bool = False
+        self,
+        query: Query,
+        schemas: dict[str, pa.Schema],
+        tau: Duration,
+        origin: int = 0,
+        dense_counts: bool = False,
+        tree: bool = False,
     ) -> None:
         check_query(query)
         self.query = query
@@ -60,7 +72,8 @@ class Bound:
                 f"the interval {tau} must be a whole number of units of the times, which count in {self.unit}"
             )
         self.tau, self.origin = int(units), origin
-        self.dense_counts = dense_counts
+        self.dense_counts, self.tree = dense_counts, tree
+        self._schemas: dict[tuple[str, ...], pa.Schema] = {}
 
     # -- times -----------------------------------------------------------------------------------------------------
 
@@ -95,6 +108,8 @@ class Bound:
 
         A moment is a time or, where the stream's window is in rows, how many of its rows have come.
         """
+        if is_joined(stream):
+            return batch[UNTIL].to_numpy()
         life = self.lives[stream]
         if life.rows is not None:
             return batch[NUMBER].to_numpy() + life.rows
@@ -109,10 +124,9 @@ class Bound:
         """Where a stream stands in the query."""
         return self.query.names.index(stream)
 
-    def ties(self, head: str, stream: str) -> bool:
-        """Whether a row of the head stream matches rows of another at the same instant that came before it."""
-        near = self.lives[head].near or self.lives[stream].near
-        return near and self.place(stream) < self.place(head)
+    def far(self, streams: Iterable[str]) -> list[str]:
+        """Streams whose windows leave out their own instant."""
+        return [name for name in parts(streams) if not self.lives[name].near]
 
     # -- columns ---------------------------------------------------------------------------------------------------
 
@@ -122,28 +136,65 @@ class Bound:
         return self.schemas[stream].field(column).type
 
     def between(self, stream: str, done: tuple[str, ...]) -> tuple[Predicate, ...]:
-        """The predicates between a stream and those that are joined already."""
-        return tuple(p for p in self.query.predicates if stream in p.streams and other(p, stream) in done)
+        """The predicates between a stream and those that are joined already; of equal columns, one pair."""
+        mine, theirs = parts([stream]), parts(done)
+        found: list[Predicate] = []
+        for group in self.classes:
+            own, away = of_streams(group, mine), of_streams(group, theirs)
+            if own and away:
+                found.append(Equal(own[0], away[0]))
+        found += [p for p in self._others if set(mine) & set(p.streams) and set(theirs) & set(p.streams)]
+        if not found:
+            raise SpecError(f"{stream!r} has no predicate with {', '.join(theirs)}: join it after others")
+        return tuple(found)
+
+    @cached_property
+    def classes(self) -> list[list[str]]:
+        """Columns that are equal in every match."""
+        return classes(self.query, self.type_of)
+
+    @cached_property
+    def _others(self) -> list[Predicate]:
+        """Predicates that no class of equal columns stands for."""
+        equal = {column for group in self.classes for column in group}
+        return [p for p in self.query.predicates if not (isinstance(p, Equal) and {p.left, p.right} <= equal)]
 
     def columns(self, done: tuple[str, ...]) -> list[str]:
         """The columns that rows of some streams, joined, still need: for the output, and for predicates to come."""
         outputs = {f"{self.query.names[o.stream]}.{o.column}" for o in self.binding.outputs}
-        open_ = [p for p in self.query.predicates if not set(p.streams) <= set(done)]
+        done = parts(done)
+        open_ = [p for p in self._others if not set(p.streams) <= set(done)]
         wanted = outputs | {reference for p in open_ for reference in p.columns}
+        for group in self.classes:
+            here = of_streams(group, done)
+            if here and len(here) < len(group):
+                wanted.add(here[0])
         every = [f"{name}.{column}" for name in done for column in self.schemas[name].names]
         return [reference for reference in every if reference in wanted]
 
-    def tie_times(self, done: tuple[str, ...], head: str) -> list[str]:
-        """Streams whose times rows must carry, because a later stream could tie with them in neither's window."""
-        rest = [name for name in self.query.names if name not in done and not self.lives[name].near]
-        return [name for name in done if name != head and rest and not self.lives[name].near]
+    def tie_times(self, done: tuple[str, ...]) -> list[str]:
+        """Streams whose times rows must carry, because a later stream could tie with them in neither's window.
+
+        The time of the head is there anyway, unless rows have different heads.
+        """
+        rest = self.far(name for name in self.query.names if name not in parts(done))
+        return [name for name in self.far(done) if name != done[0]] if rest else []
 
     def rows_schema(self, done: tuple[str, ...]) -> pa.Schema:
         """The wire form of rows of some streams, joined; the first of them is the head."""
+        if done not in self._schemas:
+            self._schemas[done] = self._rows_schema(done)
+        return self._schemas[done]
+
+    def _rows_schema(self, done: tuple[str, ...]) -> pa.Schema:
         fields = [pa.field(TIME, pa.int64())]
-        if len(done) == 1 and self.lives[done[0]].rows is not None:
+        if is_joined(done[0]):
+            fields.append(pa.field(HEAD, pa.int64()))
+        elif len(done) == 1 and self.lives[done[0]].rows is not None:
             fields.append(pa.field(NUMBER, pa.int64()))
-        fields += [pa.field(f"{TIME}.{name}", pa.int64()) for name in self.tie_times(done, done[0])]
+        if self.tree:
+            fields.append(pa.field(UNTIL, pa.int64()))
+        fields += [pa.field(f"{TIME}.{name}", pa.int64()) for name in self.tie_times(done)]
         return pa.schema([*fields, *(pa.field(c, self.type_of(c)) for c in self.columns(done))])
 
     def keys(self, stream: str, done: tuple[str, ...]) -> "Keys":
@@ -152,7 +203,7 @@ class Bound:
         for predicate in self.between(stream, done):
             if isinstance(predicate, Equal):
                 sides = (predicate.left, predicate.right)
-                own = sides[0] if split_reference(sides[0])[0] == stream else sides[1]
+                own = sides[0] if split_reference(sides[0])[0] in parts([stream]) else sides[1]
                 away = sides[1] if own == sides[0] else sides[0]
                 mine.append(own)
                 theirs.append(away)
@@ -169,10 +220,14 @@ class Keys:
     types: tuple[Any, ...]
 
 
-def other(predicate: Predicate, stream: str) -> str:
-    """The stream on the other side of a predicate."""
-    left, right = predicate.streams
-    return right if left == stream else left
+def is_joined(stream: str) -> bool:
+    """Whether a stream is one of joined rows."""
+    return "+" in stream
+
+
+def parts(streams: Iterable[str]) -> tuple[str, ...]:
+    """Streams, with those of joined rows taken apart."""
+    return tuple(name for stream in streams for name in stream.split("+"))
 
 
 def check_query(query: Query) -> None:

@@ -7,11 +7,14 @@ ties broken by (time, place of the stream in the query).
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from windrow.sites.bound import TIME, Bound
+from windrow.sites.bound import HEAD, NUMBER, TIME, UNTIL, Bound, is_joined
 from windrow.sites.held import Held, Shape
 
 Windows = Callable[[Shape, str, pa.Schema, list[pa.DataType]], Held]
@@ -36,36 +39,40 @@ class Edge:
         """The stream whose rows started."""
         return self.done[0]
 
-    @property
+    @cached_property
     def counted(self) -> bool:
         """Whether moments are numbers of rows."""
-        return self.bound.lives[self.stream].rows is not None
+        return not is_joined(self.stream) and self.bound.lives[self.stream].rows is not None
 
-    @property
+    @cached_property
     def arriving(self) -> pa.Schema:
         """Rows before the join."""
         return self.bound.rows_schema(self.done)
 
-    @property
+    @cached_property
     def batch(self) -> pa.Schema:
         """Rows of the stream."""
         return self.bound.rows_schema((self.stream,))
 
-    @property
+    @cached_property
     def joined(self) -> pa.Schema:
         """Rows after the join."""
         return self.bound.rows_schema((*self.done, self.stream))
+
+    def heads(self, arriving: pa.Table) -> Any:
+        """The place of the stream whose row started each arriving row: one number, where it is the same for all."""
+        return arriving[HEAD].to_numpy() if is_joined(self.head) else self.bound.place(self.head)
 
     def shape(self, kept: tuple[str, ...]) -> Shape:
         """What a window of the stream is asked by this edge."""
         return Shape(self.stream, kept, self.bound.between(self.stream, self.done))
 
-    @property
+    @cached_property
     def asked(self) -> list[str]:
         """The columns of arriving rows that the predicates read."""
         return self.shape(()).asked
 
-    @property
+    @cached_property
     def partial(self) -> pa.Schema:
         """A partial row: what the predicates read of an arriving one."""
         return pa.schema([self.arriving.field(name) for name in self.asked])
@@ -88,9 +95,10 @@ class Moments:
         if not self.edge.counted:
             return time
         assert clock is not None
-        bound = self.edge.bound
-        earlier = bound.place(self.edge.stream) < bound.place(self.edge.head)
-        return self.before + np.searchsorted(clock[TIME].to_numpy(), time, side="right" if earlier else "left")
+        earlier = self.edge.bound.place(self.edge.stream) < self.edge.heads(arriving)
+        ticks = clock[TIME].to_numpy()
+        behind, ahead = (np.searchsorted(ticks, time, side=side) for side in ("right", "left"))
+        return self.before + np.where(earlier, behind, ahead)
 
     def pass_on(self, clock: pa.Table | None) -> None:
         """The interval has been joined."""
@@ -103,7 +111,8 @@ class Window:
 
     def __init__(self, edge: Edge, windows: Windows, user: str, label: str = "") -> None:
         self.edge = edge
-        kept = (TIME, *(c for c in edge.bound.columns((*edge.done, edge.stream)) if c in edge.batch.names))
+        wanted = {*edge.joined.names, TIME, HEAD, *(f"{TIME}.{name}" for name in edge.bound.far([edge.stream]))}
+        kept = tuple(c for c in edge.batch.names if c in wanted and c != NUMBER)
         shape = edge.shape(kept)
         self.held = windows(shape, label, edge.batch, [edge.arriving.field(c).type for c in shape.asked])
         self.held.join_users(user)
@@ -112,25 +121,38 @@ class Window:
         """Each arriving row with the residents that it meets and that came before it."""
         edge = self.edge
         rows, residents = self.held.probe(now, [arriving[c] for c in edge.asked])
-        time = residents[TIME].to_numpy()
-        own = arriving[TIME].to_numpy()[rows]
-        earlier = time <= own if edge.bound.ties(edge.head, edge.stream) else time < own
-        if not edge.bound.lives[edge.stream].near:
-            for name in arriving.column_names:
-                if name.startswith(f"{TIME}."):
-                    earlier &= time != arriving[name].to_numpy()[rows]
+        earlier = self._earlier(arriving, rows, residents)
         if not earlier.all():
             where = np.flatnonzero(earlier)
             rows, residents = rows[where], residents.take(pa.array(where))
         return self._joined(arriving, rows, residents)
+
+    def _earlier(self, arriving: pa.Table, rows: np.ndarray, residents: pa.Table) -> np.ndarray:
+        """Which residents came before the rows that they are paired with, and do not tie outside both windows."""
+        edge, bound = self.edge, self.edge.bound
+        time, own = residents[TIME].to_numpy(), arriving[TIME].to_numpy()[rows]
+        mine = residents[HEAD].to_numpy() if is_joined(edge.stream) else bound.place(edge.stream)
+        theirs = edge.heads(arriving)[rows] if is_joined(edge.head) else edge.heads(arriving)
+        earlier = (time < own) | ((time == own) & (mine < theirs))
+        for one, other in product(bound.far([edge.stream]), bound.far(edge.done)):
+            earlier &= times_of(residents, one, edge.stream) != times_of(arriving, other, edge.head)[rows]
+        return earlier
 
     def _joined(self, arriving: pa.Table, rows: np.ndarray, residents: pa.Table) -> pa.Table:
         index, columns = pa.array(rows), []
         for field in self.edge.joined:
             if field.name == f"{TIME}.{self.edge.stream}":
                 columns.append(residents[TIME])
+            elif field.name == UNTIL:
+                last = np.minimum(arriving[UNTIL].to_numpy()[rows], residents[UNTIL].to_numpy())
+                columns.append(pa.array(last))
             elif field.name in arriving.column_names:
                 columns.append(arriving[field.name].take(index))
             else:
                 columns.append(residents[field.name])
         return pa.Table.from_arrays(columns, schema=self.edge.joined)
+
+
+def times_of(rows: pa.Table, stream: str, head: str) -> np.ndarray:
+    """The times of the rows of a stream in joined rows that a head started."""
+    return rows[TIME if stream == head else f"{TIME}.{stream}"].to_numpy()

@@ -24,11 +24,13 @@ from windrow.engine import stages
 from windrow.engine.engine import Engine
 from windrow.kernels import layout as at
 from windrow.kernels.layout import LOW
+from windrow.sites.bound import parts
 from windrow.spec import Query, Stream, Window, split_reference
 from windrow.spec.predicates import Predicate
 from windrow.state.columns import empty_table
 
-UNTIL, NOW, ROW = "@until", "@now", "@row"
+LAST, NOW, ROW = "@last", "@now", "@row"
+LAZY = 8  # releases, after which rows expire though none are stored
 
 
 @dataclass(frozen=True)
@@ -45,13 +47,13 @@ class Shape:
     @property
     def asked(self) -> list[str]:
         """The columns of arriving rows that the predicates read, in order."""
-        found = [c for p in self.predicates for c in p.columns if split_reference(c)[0] != self.stream]
+        found = [c for p in self.predicates for c in p.columns if split_reference(c)[0] not in parts([self.stream])]
         return list(dict.fromkeys(found))
 
     @cached_property
     def own(self) -> list[str]:
         """The columns of the window's stream that the predicates read."""
-        found = [c for p in self.predicates for c in p.columns if split_reference(c)[0] == self.stream]
+        found = [c for p in self.predicates for c in p.columns if split_reference(c)[0] in parts([self.stream])]
         return list(dict.fromkeys(found))
 
     def rewritten(self) -> list[Predicate]:
@@ -72,16 +74,17 @@ class Held:
         self.shape = shape
         self.kept = [schema.field(name) for name in shape.kept]
         columns = {field.name: field for field in [*self.kept, *(schema.field(c) for c in shape.own)]}
-        self.residents = pa.schema([pa.field(UNTIL, pa.int64()), *columns.values()])
+        self.residents = pa.schema([pa.field(LAST, pa.int64()), *columns.values()])
         self.arriving = pa.schema(
             [pa.field(NOW, pa.int64()), pa.field(ROW, pa.int64()), *(pa.field(str(k), t) for k, t in enumerate(asked))]
         )
-        streams = [Stream("w", UNTIL, Window.time(1)), Stream("p", NOW, Window.unbounded())]
+        streams = [Stream("w", LAST, Window.time(1)), Stream("p", NOW, Window.unbounded())]
         select = [(f"p.{ROW}", ROW), *((f"w.{field.name}", field.name) for field in self.kept)]
         self.query = Query(streams=streams, on=shape.rewritten(), select=select, policy="fifo")
         self.engine = Engine(self.query, {"w": self.residents, "p": self.arriving}, own_clock=False)
         self.users: dict[str, int] = {}
         self.stored = -1
+        self._raised, self._releases = LOW, 0
 
     def join_users(self, user: str) -> None:
         """One more user, who may ask about any moment."""
@@ -93,7 +96,9 @@ class Held:
         if alive.any():
             columns = [pa.array(until), *(rows[name] for name in self.residents.names[1:])]
             table = pa.Table.from_arrays(columns, schema=self.residents)
-            stages.store(self.engine, {"w": table if alive.all() else table.filter(pa.array(alive))})
+            rows = table if alive.all() else table.filter(pa.array(alive))
+            stages.store(self.engine, {"w": rows}, None if self.low == LOW else self.low)
+            self._raised = self.low
 
     def store_once(self, interval: int, rows: pa.Table, until: np.ndarray) -> None:
         """Keep the rows of an interval, if no other user has brought them."""
@@ -107,11 +112,15 @@ class Held:
         return min(self.users.values(), default=LOW)
 
     def release(self, user: str, moment: int) -> None:
-        """A user will not ask about moments before this one: rows whose last moment is past expire."""
-        before = self.low
+        """A user will not ask about moments before this one: rows whose last moment is past expire, now or soon.
+
+        They leave with the next rows that are stored, which costs less than a call for each interval.
+        """
         self.users[user] = max(self.users[user], moment)
-        if self.low > before:
+        self._releases += 1
+        if self.low > self._raised and self._releases % LAZY == 0 and self.resident_rows:
             self.engine.push({}, watermark=self.low)
+            self._raised = self.low
 
     def probe(self, now: np.ndarray, columns: Sequence[Any]) -> tuple[np.ndarray, pa.Table]:
         """Pairs: the places of arriving rows, and the residents that they meet."""

@@ -13,7 +13,7 @@ import pyarrow as pa
 from windrow.engine.intake import as_table
 from windrow.engine.prepare import rows_of, tables
 from windrow.errors import InputError
-from windrow.sites.bound import NUMBER, TIME, Bound
+from windrow.sites.bound import NUMBER, TIME, UNTIL, Bound
 from windrow.state.columns import empty_table
 
 KEEP = "@keep"
@@ -26,7 +26,7 @@ class Intake:
         self.bound, self.stream = bound, stream
         self.place = bound.place(stream)
         self.schema = bound.rows_schema((stream,))
-        self.columns = [f for f in self.schema if f.name not in (TIME, NUMBER)]
+        self.columns = [f for f in self.schema if f.name not in (TIME, NUMBER, UNTIL)]
         fields = [pa.field(TIME, pa.int64()), pa.field(KEEP, pa.bool_()), *self.columns]
         self.pending = empty_table(pa.schema(fields))
         self.next = 0  # the interval that ends next
@@ -64,7 +64,10 @@ class Intake:
         if NUMBER in self.schema.names:
             rows = rows.append_column(NUMBER, pa.array(self.taken + np.arange(rows.num_rows)))
         self.taken += rows.num_rows
-        return rows.filter(keep).select(self.schema.names), clock
+        kept = rows.filter(keep)
+        if UNTIL in self.schema.names:
+            kept = kept.append_column(UNTIL, pa.array(self.bound.until(self.stream, kept)))
+        return kept.select(self.schema.names), clock
 
     def state(self) -> tuple[dict[str, Any], pa.Table]:
         """What is waiting, and the counters."""

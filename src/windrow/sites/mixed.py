@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from windrow.sites.bound import TIME
+from windrow.sites.bound import NEVER, TIME
 from windrow.sites.edges import Edge, Moments, Window, Windows
 from windrow.sites.messages import Part
 from windrow.sites.rows import RowStore
@@ -43,7 +43,6 @@ class Tell(Step):
         self.values = Values()
         self.moments = Moments(edge)
         self.store = RowStore(self.kept(edge))  # its marks: the number of the row's entry
-        self.left = 0  # rows at the front of the store that have expired and are kept for questions under way
 
     @staticmethod
     def kept(edge: Edge) -> pa.Schema:
@@ -60,7 +59,7 @@ class Tell(Step):
         assert batch is not None
         told, _ = self._update(interval, batch)
         self.moments.pass_on(clock)
-        self._forget(self.left)
+        self.store.forget(NEVER)
         return told
 
     def _update(self, interval: int, batch: pa.Table) -> tuple[list[Part], np.ndarray]:
@@ -69,9 +68,7 @@ class Tell(Step):
         number = self.values.number[place]
         until = self.edge.bound.until(self.edge.stream, batch)
         self.store.append(batch, until, number)
-        gone = self.store.expired(self.moments.low(interval))
-        self.values.subtract(self.store.mark[self.left : gone])
-        self.left = max(gone, self.left)
+        self.values.subtract(self.store.mark[self.store.expire(self.moments.low(interval))])
         new = batch.select(key_schema(self.edge).names).take(pa.array(first))
         vanished = self.values.gone()
         dense = self.edge.bound.dense_counts
@@ -79,16 +76,12 @@ class Tell(Step):
         self.values.remove(vanished)
         return [Part(new), told], number
 
-    def _forget(self, rows: int) -> None:
-        self.store.drop(rows)
-        self.left -= rows
-
     def state(self) -> State:
-        numbers = {"before": self.moments.before, "first": self.store.first, "left": self.left}
+        numbers = {"before": self.moments.before, "first": self.store.first}
         return numbers | {"next": self.values.next}, {"values": self.values.table(), "rows": self.store.table()}
 
     def load(self, numbers: dict[str, Any], tables: dict[str, pa.Table]) -> None:
-        self.moments.before, self.left = int(numbers["before"]), int(numbers["left"])
+        self.moments.before = int(numbers["before"])
         self.values = Values.of(tables["values"], int(numbers["next"]))
         self.store = RowStore.of(tables["rows"], int(numbers["first"]))
 
@@ -191,7 +184,7 @@ class Answer(Tell):
         self.moments.pass_on(clock)
         if len(self.lows) > self.edge.lag:
             self.lows.pop(0)
-        self._forget(min(self.left, self.store.expired(self.lows[0])))
+        self.store.forget(self.lows[0])
         return [*told, Part(fresh), Part(answered)]
 
     def _answer(self, asked: pa.Table) -> pa.Table:
@@ -201,7 +194,8 @@ class Answer(Tell):
             return empty_table(copied(self.edge))
         place, here = self._places(wanted)
         self.values.flag[place[here]] = True
-        return self.store.take(np.flatnonzero(np.isin(self.store.mark, wanted)))
+        mine = np.isin(self.store.mark, wanted) & (self.store.until >= self.lows[0])
+        return self.store.take(np.flatnonzero(mine))
 
     def _places(self, number: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Where entries of some numbers stand, and which of them are there."""

@@ -2,13 +2,14 @@
 
 from collections.abc import Mapping
 
+import numpy as np
 import pyarrow as pa
 
 from windrow.errors import SpecError
-from windrow.sites.bound import TIME
+from windrow.sites.bound import HEAD, TIME
 from windrow.sites.edges import Edge, Windows
 from windrow.sites.messages import Part
-from windrow.sites.plans import Plan
+from windrow.sites.plans import Branch, Plan
 from windrow.sites.programs import program
 from windrow.sites.steps import Placed, Port, Step
 
@@ -36,6 +37,39 @@ class Deliver(Step):
         return [Part(pa.Table.from_arrays(columns, schema=self.schema))]
 
 
+class Merge(Step):
+    """Reads the joined rows of both one-way joins of a node of a tree: writes them as one stream, with their heads."""
+
+    @staticmethod
+    def schemas(edge: Edge) -> list[pa.Schema]:
+        return [edge.bound.rows_schema((node_name(edge.head, edge.stream),))]
+
+    def run(self, interval: int, parts: list[Part | None]) -> list[Part]:
+        """Put together."""
+        heads = (self.edge.head, self.edge.stream)
+        return [Part(pa.concat_tables([self._with_head(p.table, h) for p, h in zip(parts, heads, strict=True) if p]))]
+
+    def _with_head(self, rows: pa.Table, head: str) -> pa.Table:
+        bound, columns = self.edge.bound, []
+        schema = self.schemas(self.edge)[0]
+        for name in schema.names:
+            if name in rows.column_names:
+                columns.append(rows[name])
+            elif name == HEAD:
+                columns.append(pa.array(np.full(rows.num_rows, bound.place(head))))
+            elif name.startswith("@"):  # the time of the head itself
+                columns.append(rows[TIME])
+            else:  # a key that the other side has under another name
+                group = next(group for group in bound.classes if name in group)
+                columns.append(rows[next(column for column in group if column in rows.column_names)])
+        return pa.Table.from_arrays(columns, schema=schema)
+
+
+def node_name(below: str, stream: str) -> str:
+    """The stream of the joined rows of a node."""
+    return f"{below}+{stream}"
+
+
 class Network:
     """The steps of a plan, in an order in which each comes after those whose channels it reads without a lag."""
 
@@ -48,6 +82,8 @@ class Network:
             self._add_source(name)
         for head, legs in plan.sequences:
             self._add_sequence(head, [(leg.stream, leg.program) for leg in legs])
+        if plan.tree:
+            self._add_tree(plan.tree)
         self.results = [port.channel for step in self.steps if step.kind is Deliver for port in step.writes]
         self.writers = {port.channel: (step, port.lag) for step in self.steps for port in step.writes}
 
@@ -69,8 +105,31 @@ class Network:
             for step in program(name).place(edge, rows):
                 self._add(step)
             rows, site, done = edge.name, program(name).site(edge), (*done, stream)
+        self._add_delivery(edge, site)
+
+    def _add_tree(self, tree: tuple[Branch, ...]) -> None:
+        """Two one-way joins for each node: between the joined rows below it, and one more stream."""
+        below, site = tree[0].stream, self.plan.site_of(tree[0].stream)
+        for branch in tree[1:]:
+            own, ends = self.plan.site_of(branch.stream), []
+            sides = [(below, site, branch.stream, own, branch.up), (branch.stream, own, below, site, branch.down)]
+            for done, source, stream, destination, name in sides:
+                edge = Edge(self.bound, f"{done}/{stream}", (done,), stream, source, destination, self.plan.lag)
+                for step in program(name).place(edge, done):
+                    self._add(step)
+                ends.append((edge, program(name).site(edge)))
+            if branch is tree[-1]:
+                for edge, end in ends:
+                    self._add_delivery(edge, end)
+                return
+            (edge, site), (back, _) = ends
+            below = node_name(below, branch.stream)
+            reads = (Port(edge.name), Port(back.name))
+            self._add(Placed(Merge, f"{below}.merge", site, reads, (Port(below),), edge))
+
+    def _add_delivery(self, edge: Edge, site: str) -> None:
         last = self.plan.result_at or site
-        self._add(Placed(Deliver, f"{edge.name}.deliver", last, (Port(rows),), (Port(f"{edge.name}=>"),), edge))
+        self._add(Placed(Deliver, f"{edge.name}.deliver", last, (Port(edge.name),), (Port(f"{edge.name}=>"),), edge))
 
     def _add(self, step: Placed) -> None:
         self.steps.append(step)

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from windrow.sites.bound import TIME
 from windrow.sites.edges import Edge, Moments, Window, Windows
 from windrow.sites.messages import Part
 from windrow.sites.rows import RowStore
@@ -48,9 +47,8 @@ class Unsent(Step):
         rows = self._unsent(interval, partial)
         self.moments.pass_on(clock)
         low = self.moments.low(interval + 1)
-        gone = self.store.expired(low)
-        expired = int(self.store.mark[:gone].sum())  # algorithm 8: only rows that were sent count
-        self.store.drop(gone)
+        expired = int(self.store.mark[self.store.expire(low)].sum())  # algorithm 8: only rows that were sent count
+        self.store.forget(low)
         self.held.release(self.name, low)
         return [Part(rows, {"expired": expired})]
 
@@ -66,7 +64,7 @@ class Unsent(Step):
         _, found = self.held.probe(now, partial.columns)
         place = np.unique(found[SEQ].to_numpy()) - self.store.first
         place = place[(place >= 0) & (place < len(self.store.mark))]  # a shared window may be ahead of this step
-        place = place[self.store.mark[place] == 0]
+        place = place[(self.store.mark[place] == 0) & ~self.store.out[place]]
         self.store.mark[place] = 1
         return self.store.take(place)
 
@@ -124,4 +122,4 @@ class Copied(Step):
 def copied(edge: Edge) -> pa.Schema:
     """The rows of a window as they are copied: without columns that neither a predicate nor the output needs."""
     wanted = {*edge.bound.columns((*edge.done, edge.stream)), *edge.shape(()).own}
-    return pa.schema([field for field in edge.batch if field.name in wanted or field.name in (TIME, "@number")])
+    return pa.schema([field for field in edge.batch if field.name in wanted or field.name.startswith("@")])

@@ -96,7 +96,7 @@ class Simulation:
 
 def simulate(
     plan: Plan, inputs: Mapping[str, Any], links: Any = None, *, seed: int = 0, codec: str | None = CODEC,
-    step_seconds: float = 1.0, restore: bool = False,
+    step_seconds: float = 1.0, restore: float = 0.0,
 ) -> Simulation:  # fmt: skip
     """Run a plan over whole tables, one per stream, on simulated links.
 
@@ -105,7 +105,7 @@ def simulate(
         seed: decides about jitter.
         codec: how messages are packed; None leaves them as they are.
         step_seconds: how long a unit of time takes, where times are plain numbers.
-        restore: replace every site by what its snapshot restores, again and again: a test of snapshots.
+        restore: how often, from 0 to 1, a site that has advanced is replaced by what its snapshot restores: for tests.
     """
     given = {name: as_table(inputs[name], name) for name in plan.query.names if name in inputs}
     if missing := [name for name in plan.query.names if name not in given]:
@@ -135,10 +135,10 @@ class _Run:
     """One simulated run."""
 
     def __init__(
-        self, network: Network, links: Links, seed: int, codec: str | None, step_seconds: float, restore: bool
+        self, network: Network, links: Links, seed: int, codec: str | None, step_seconds: float, restore: float
     ) -> None:
         self.network, self.links, self.codec, self.restore = network, links, codec, restore
-        self.random = np.random.default_rng(seed)
+        self.random, self.chance = np.random.default_rng(seed), np.random.default_rng([seed, 1])
         self.sites = {name: Site(network, name) for name in network.plan.places}
         self.result = Simulation(pa.table({}))
         unit = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9, "steps": step_seconds}[network.bound.unit]
@@ -175,7 +175,7 @@ class _Run:
     def _advance(self, name: str, now: float) -> None:
         self._settle(name, self.sites[name].advance(), now)
         self.peaks[name] = max(self.peaks[name], self.sites[name].resident_rows)
-        if self.restore:
+        if self.restore and self.chance.random() < self.restore:
             self.sites[name] = Site.restore(self.sites[name].snapshot(), self.network)
 
     def _settle(self, name: str, outcome: Outcome, now: float) -> None:
