@@ -74,6 +74,8 @@ class Bound:
         self.tau, self.origin = int(units), origin
         self.dense_counts, self.tree = dense_counts, tree
         self._schemas: dict[tuple[str, ...], pa.Schema] = {}
+        self._columns: dict[tuple[str, ...], list[str]] = {}
+        self._keys: dict[tuple[str, tuple[str, ...]], Keys] = {}
 
     # -- times -----------------------------------------------------------------------------------------------------
 
@@ -161,10 +163,19 @@ class Bound:
 
     def columns(self, done: tuple[str, ...]) -> list[str]:
         """The columns that rows of some streams, joined, still need: for the output, and for predicates to come."""
-        outputs = {f"{self.query.names[o.stream]}.{o.column}" for o in self.binding.outputs}
+        if done not in self._columns:
+            self._columns[done] = self._found_columns(done)
+        return self._columns[done]
+
+    @cached_property
+    def _outputs(self) -> set[str]:
+        names = self.query.names
+        return {f"{names[o.stream]}.{o.column}" for o in self.binding.outputs}
+
+    def _found_columns(self, done: tuple[str, ...]) -> list[str]:
         done = parts(done)
         open_ = [p for p in self._others if not set(p.streams) <= set(done)]
-        wanted = outputs | {reference for p in open_ for reference in p.columns}
+        wanted = self._outputs | {reference for p in open_ for reference in p.columns}
         for group in self.classes:
             here = of_streams(group, done)
             if here and len(here) < len(group):
@@ -199,6 +210,11 @@ class Bound:
 
     def keys(self, stream: str, done: tuple[str, ...]) -> "Keys":
         """The equalities between a stream and those that are joined already."""
+        if (stream, done) not in self._keys:
+            self._keys[stream, done] = self._found_keys(stream, done)
+        return self._keys[stream, done]
+
+    def _found_keys(self, stream: str, done: tuple[str, ...]) -> "Keys":
         mine, theirs, types = [], [], []
         for predicate in self.between(stream, done):
             if isinstance(predicate, Equal):

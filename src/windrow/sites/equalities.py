@@ -33,7 +33,7 @@ def _safe(group: list[str], type_of: TypeOf | None) -> bool:
 
 def of_streams(group: Sequence[str], streams: Sequence[str]) -> list[str]:
     """The columns of a class that belong to some streams, in the order of those."""
-    by_stream = {split_reference(column)[0]: column for column in group}
+    by_stream = {column.partition(".")[0]: column for column in group}
     return [by_stream[stream] for stream in streams if stream in by_stream]
 
 

@@ -22,6 +22,7 @@ from windrow.sites.bound import Bound
 from windrow.sites.links import HEADER_BYTES, Link, Links
 from windrow.sites.messages import CODEC, Message
 from windrow.sites.network import Deliver, Network
+from windrow.sites.planning import Planned
 from windrow.sites.plans import Plan
 from windrow.sites.site import Outcome, Site
 from windrow.state.columns import empty_table
@@ -95,7 +96,7 @@ class Simulation:
 
 
 def simulate(
-    plan: Plan, inputs: Mapping[str, Any], links: Any = None, *, seed: int = 0, codec: str | None = CODEC,
+    plan: Plan | Planned, inputs: Mapping[str, Any], links: Any = None, *, seed: int = 0, codec: str | None = CODEC,
     step_seconds: float = 1.0, restore: float = 0.0,
 ) -> Simulation:  # fmt: skip
     """Run a plan over whole tables, one per stream, on simulated links.
@@ -107,6 +108,7 @@ def simulate(
         step_seconds: how long a unit of time takes, where times are plain numbers.
         restore: how often, from 0 to 1, a site that has advanced is replaced by what its snapshot restores: for tests.
     """
+    plan = plan.plan if isinstance(plan, Planned) else plan
     given = {name: as_table(inputs[name], name) for name in plan.query.names if name in inputs}
     if missing := [name for name in plan.query.names if name not in given]:
         raise InputError(f"simulate: there is no table for the stream {missing[0]!r}")
