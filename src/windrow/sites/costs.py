@@ -19,6 +19,7 @@ from typing import ClassVar, Literal
 import pyarrow as pa
 
 from windrow.sites.bound import TIME, Bound
+from windrow.sites.equalities import connected
 from windrow.sites.figures import Figures, Meeting
 from windrow.sites.links import HEADER_BYTES, Links
 from windrow.sites.messages import Message, Part
@@ -91,12 +92,20 @@ class Model(ABC):
         if done not in self._rates:
             rate, joined, rest = self.figures.rates[done[0]], [done[0]], list(done[1:])
             while rest:
-                stream = next(name for name in rest if any((one, name) in self.figures.meetings for one in joined))
-                rate *= self.figures.meeting(tuple(joined), stream).pairs
+                stream = next(name for name in rest if connected(self.bound.query, name, joined)[0])
+                rate *= self.meeting(tuple(joined), stream).pairs
                 joined.append(stream)
                 rest.remove(stream)
             self._rates[done] = rate
         return self._rates[done]
+
+    def asking(self, done: tuple[str, ...], stream: str) -> list[str]:
+        """The streams whose keys a window is asked by."""
+        return list(dict.fromkeys(c.partition(".")[0] for c in self.bound.keys(stream, done).theirs))
+
+    def meeting(self, done: tuple[str, ...], stream: str) -> Meeting:
+        """How joined rows meet a window."""
+        return self.figures.meeting(self.asking(done, stream), stream)
 
     def price(self, cost: EdgeCost) -> float:
         """A cost by the objective, for a second of arrivals."""
@@ -185,7 +194,7 @@ class Corrected(Model):
 
     def edge(self, rows: Rows, stream: str, program: str) -> EdgeCost:
         """The channels of a program, in the order of its steps."""
-        meeting = self.figures.meeting(rows.done, stream)
+        meeting = self.meeting(rows.done, stream)
         keys = self.bound.keys(stream, rows.done)
         wanted = {*self.bound.columns((*rows.done, stream)), *keys.mine}
         case = _Case(
@@ -279,7 +288,7 @@ class Paper(Model):
         f, tau = self.figures, self.figures.tau
         r1, r2, w2 = rows.rate, f.rates[stream], f.window[stream]
         wp1, wp2 = max(r1 * tau, 1e-9), max(r2 * tau, 1e-9)
-        d1, d2 = min(f.distinct[n] for n in rows.done), f.distinct[stream]
+        d1, d2 = min(f.distinct[n] for n in self.asking(rows.done, stream)), f.distinct[stream]
         f12, f21 = min(1.0, d2 / d1), min(1.0, d1 / d2)
         m1, m2, k2 = min(d1, wp1 * d1 * 100), min(d2, wp2 * d2 * 100), min(d2, w2 * d2 * 100)
         full1 = sum(v for c, v in f.widths.items() if c.partition(".")[0] in rows.done)
