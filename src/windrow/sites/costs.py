@@ -18,6 +18,7 @@ from typing import ClassVar, Literal
 
 import pyarrow as pa
 
+from windrow.sites.bloom import BITS
 from windrow.sites.bound import TIME, Bound
 from windrow.sites.equalities import connected
 from windrow.sites.figures import Figures, Meeting
@@ -30,6 +31,7 @@ ROW_SECONDS = 1e-6  # reading a row, in the corrected model (and in the simulato
 ENVELOPE = 90  # the header of a message, JSON and all
 PART = 110  # what one more part adds to a message, beside its values
 PROBE, UPDATE, HASH, INSERT = 1e-7, 1e-7, 1e-7, 1e-7  # seconds for a row, in the paper's model
+FALSE = 0.01  # keys that a Bloom filter passes and should not
 SAMPLED = 4096  # rows that are packed to learn a size
 
 
@@ -252,6 +254,34 @@ class Corrected(Model):
         rate = case.rate * case.meeting.share
         return [partial, bits, self.ship(case.here, case.there, "rows with partners", case.arriving, rate)]
 
+    def filtered_rows(self, case: _Case) -> list[Ship]:
+        """BF-S1: a filter of keys, and the window's rows that it passes first."""
+        asked, batch = case.meeting.asked, max(case.other * self.figures.tau, 1e-9)
+        passed = 1 - (1 - FALSE) ** (self.figures.window[case.stream] / batch)  # each interval asks about each row
+        what, rate = f"rows of {case.stream} never sent", case.other * (asked + (1 - asked) * passed)
+        return [self._filter(case, case.here, 1.0), self.ship(case.there, case.here, what, case.window, rate)]
+
+    def short_rows(self, case: _Case) -> list[Ship]:
+        """BF-D1: values of 32 bits, and the arriving rows that have one of them."""
+        new, gone = self._update(case)
+        size = HEADER_BYTES + ENVELOPE + PART * new.messages + 4 * new.rows
+        return [replace(new, bytes=size), gone, self.valued_rows(case)[-1]]
+
+    def echoed_rows(self, case: _Case) -> list[Ship]:
+        """BF-D2: a filter of keys, a filter of those in the window, and the arriving rows that it passes."""
+        share = min(1.0, case.meeting.share + FALSE)
+        back = self._filter(case, case.there, share)
+        rows = self.ship(case.here, case.there, "rows with partners", case.arriving, case.rate * share)
+        return [self._filter(case, case.here, 1.0), back, rows]
+
+    def _filter(self, case: _Case, sender: str, share: float) -> Ship:
+        """A Bloom filter of some of the keys of an interval."""
+        keys = case.rate * case.meeting.few * self.figures.tau * share
+        some = -expm1(-keys)
+        size = HEADER_BYTES + ENVELOPE + some * PART + keys * BITS / 8
+        receiver = case.there if sender == case.here else case.here
+        return Ship(sender, receiver, "filter of keys", keys, size, some)
+
     def _partial(self, case: _Case) -> Ship:
         return self._keys(case.here, case.there, "partial rows", case.their_keys, case.rate * case.meeting.few)
 
@@ -277,6 +307,9 @@ _SHIPS: dict[str, Callable[[Corrected, _Case], list[Ship]]] = {
     "SM-S2": Corrected.asked_rows,
     "SM-D1": Corrected.valued_rows,
     "SM-D2": Corrected.judged_rows,
+    "BF-S1": Corrected.filtered_rows,
+    "BF-D1": Corrected.short_rows,
+    "BF-D2": Corrected.echoed_rows,
 }
 
 
