@@ -20,7 +20,7 @@ from tests.running import assert_same, examples, multiset
 import windrow as wr
 from windrow.sites import Link, Plan, simulate
 from windrow.sites.equalities import connected
-from windrow.sites.programs import PROGRAMS
+from windrow.sites.programs import EVERY
 from windrow.spec import Equal, Filter, Query, Stream, Window
 
 NAMES = "abcde"
@@ -99,7 +99,7 @@ def drawn(
     }
     places = [f"N{k}" for k in range(draw(st.integers(1, streams)))]
     sites = {name: random.choice(places) for name in names}
-    choices = programs or list(PROGRAMS)
+    choices = programs or list(EVERY)
     if tree:
         last = orders(random, query, random.choice(names))
         order = [n for n in names if n not in last] + last
@@ -131,14 +131,14 @@ def assert_equal(case: tuple[Plan, dict[str, pa.Table], Any], restore: float) ->
         assert not counters["late"]
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
-@examples(40)
+@pytest.mark.parametrize("name", EVERY)
+@examples(14)
 @given(st.data())
 def test_each_program_between_two_streams_is_the_join(name: str, data: st.DataObject) -> None:
     assert_equal(data.draw(st.composite(lambda draw: drawn(draw, 2, [name]))()), restore=0.0)
 
 
-@examples(60)
+@examples(30)
 @given(st.data())
 def test_any_plan_of_several_streams_is_the_join(data: st.DataObject) -> None:
     streams = data.draw(st.integers(3, 5))
@@ -163,14 +163,14 @@ def test_ties_of_three_streams_go_by_the_query(closed: Any, ordering: str) -> No
             assert_same(multiset(simulate(plan, tables).table), one_engine(query, tables), (closed, odd, order))
 
 
-@examples(60)
+@examples(30)
 @given(st.data())
 def test_any_tree_is_the_join(data: st.DataObject) -> None:
     streams = data.draw(st.integers(2, 5))
     assert_equal(data.draw(st.composite(lambda draw: drawn(draw, streams, tree=True))()), restore=0.0)
 
 
-@examples(12)
+@examples(10)
 @given(st.data())
 def test_sites_go_on_from_snapshots(data: st.DataObject) -> None:
     streams = data.draw(st.integers(2, 3))

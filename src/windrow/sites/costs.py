@@ -18,7 +18,9 @@ from typing import ClassVar, Literal
 
 import pyarrow as pa
 
+from windrow.sites.bloom import BITS
 from windrow.sites.bound import TIME, Bound
+from windrow.sites.equalities import connected
 from windrow.sites.figures import Figures, Meeting
 from windrow.sites.links import HEADER_BYTES, Links
 from windrow.sites.messages import Message, Part
@@ -29,6 +31,7 @@ ROW_SECONDS = 1e-6  # reading a row, in the corrected model (and in the simulato
 ENVELOPE = 90  # the header of a message, JSON and all
 PART = 110  # what one more part adds to a message, beside its values
 PROBE, UPDATE, HASH, INSERT = 1e-7, 1e-7, 1e-7, 1e-7  # seconds for a row, in the paper's model
+FALSE = 0.01  # keys that a Bloom filter passes and should not
 SAMPLED = 4096  # rows that are packed to learn a size
 
 
@@ -91,12 +94,20 @@ class Model(ABC):
         if done not in self._rates:
             rate, joined, rest = self.figures.rates[done[0]], [done[0]], list(done[1:])
             while rest:
-                stream = next(name for name in rest if any((one, name) in self.figures.meetings for one in joined))
-                rate *= self.figures.meeting(tuple(joined), stream).pairs
+                stream = next(name for name in rest if connected(self.bound.query, name, joined)[0])
+                rate *= self.meeting(tuple(joined), stream).pairs
                 joined.append(stream)
                 rest.remove(stream)
             self._rates[done] = rate
         return self._rates[done]
+
+    def asking(self, done: tuple[str, ...], stream: str) -> list[str]:
+        """The streams whose keys a window is asked by."""
+        return list(dict.fromkeys(c.partition(".")[0] for c in self.bound.keys(stream, done).theirs))
+
+    def meeting(self, done: tuple[str, ...], stream: str) -> Meeting:
+        """How joined rows meet a window."""
+        return self.figures.meeting(self.asking(done, stream), stream)
 
     def price(self, cost: EdgeCost) -> float:
         """A cost by the objective, for a second of arrivals."""
@@ -185,7 +196,7 @@ class Corrected(Model):
 
     def edge(self, rows: Rows, stream: str, program: str) -> EdgeCost:
         """The channels of a program, in the order of its steps."""
-        meeting = self.figures.meeting(rows.done, stream)
+        meeting = self.meeting(rows.done, stream)
         keys = self.bound.keys(stream, rows.done)
         wanted = {*self.bound.columns((*rows.done, stream)), *keys.mine}
         case = _Case(
@@ -243,6 +254,34 @@ class Corrected(Model):
         rate = case.rate * case.meeting.share
         return [partial, bits, self.ship(case.here, case.there, "rows with partners", case.arriving, rate)]
 
+    def filtered_rows(self, case: _Case) -> list[Ship]:
+        """BF-S1: a filter of keys, and the window's rows that it passes first."""
+        asked, batch = case.meeting.asked, max(case.other * self.figures.tau, 1e-9)
+        passed = 1 - (1 - FALSE) ** (self.figures.window[case.stream] / batch)  # each interval asks about each row
+        what, rate = f"rows of {case.stream} never sent", case.other * (asked + (1 - asked) * passed)
+        return [self._filter(case, case.here, 1.0), self.ship(case.there, case.here, what, case.window, rate)]
+
+    def short_rows(self, case: _Case) -> list[Ship]:
+        """BF-D1: values of 32 bits, and the arriving rows that have one of them."""
+        new, gone = self._update(case)
+        size = HEADER_BYTES + ENVELOPE + PART * new.messages + 4 * new.rows
+        return [replace(new, bytes=size), gone, self.valued_rows(case)[-1]]
+
+    def echoed_rows(self, case: _Case) -> list[Ship]:
+        """BF-D2: a filter of keys, a filter of those in the window, and the arriving rows that it passes."""
+        share = min(1.0, case.meeting.share + FALSE)
+        back = self._filter(case, case.there, share)
+        rows = self.ship(case.here, case.there, "rows with partners", case.arriving, case.rate * share)
+        return [self._filter(case, case.here, 1.0), back, rows]
+
+    def _filter(self, case: _Case, sender: str, share: float) -> Ship:
+        """A Bloom filter of some of the keys of an interval."""
+        keys = case.rate * case.meeting.few * self.figures.tau * share
+        some = -expm1(-keys)
+        size = HEADER_BYTES + ENVELOPE + some * PART + keys * BITS / 8
+        receiver = case.there if sender == case.here else case.here
+        return Ship(sender, receiver, "filter of keys", keys, size, some)
+
     def _partial(self, case: _Case) -> Ship:
         return self._keys(case.here, case.there, "partial rows", case.their_keys, case.rate * case.meeting.few)
 
@@ -268,6 +307,9 @@ _SHIPS: dict[str, Callable[[Corrected, _Case], list[Ship]]] = {
     "SM-S2": Corrected.asked_rows,
     "SM-D1": Corrected.valued_rows,
     "SM-D2": Corrected.judged_rows,
+    "BF-S1": Corrected.filtered_rows,
+    "BF-D1": Corrected.short_rows,
+    "BF-D2": Corrected.echoed_rows,
 }
 
 
@@ -279,7 +321,7 @@ class Paper(Model):
         f, tau = self.figures, self.figures.tau
         r1, r2, w2 = rows.rate, f.rates[stream], f.window[stream]
         wp1, wp2 = max(r1 * tau, 1e-9), max(r2 * tau, 1e-9)
-        d1, d2 = min(f.distinct[n] for n in rows.done), f.distinct[stream]
+        d1, d2 = min(f.distinct[n] for n in self.asking(rows.done, stream)), f.distinct[stream]
         f12, f21 = min(1.0, d2 / d1), min(1.0, d1 / d2)
         m1, m2, k2 = min(d1, wp1 * d1 * 100), min(d2, wp2 * d2 * 100), min(d2, w2 * d2 * 100)
         full1 = sum(v for c, v in f.widths.items() if c.partition(".")[0] in rows.done)

@@ -13,8 +13,9 @@ the streams. For rows of one stream that meet the window of another:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -52,12 +53,19 @@ class Figures:
     distinct: dict[str, float] = field(default_factory=dict)  # keys, for the paper's model
     samples: dict[str, pa.Table] = field(default_factory=dict)  # in wire form, in order of time
 
-    def meeting(self, done: tuple[str, ...], stream: str) -> Meeting:
-        """How joined rows meet a window: as the rows of the first of their streams that is joined with it."""
-        known = [self.meetings[name, stream] for name in done if (name, stream) in self.meetings]
+    def meeting(self, streams: Iterable[str], stream: str) -> Meeting:
+        """How joined rows meet a window by the keys of some of their streams, taken as independent of each other."""
+        known = [self.meetings[name, stream] for name in streams if (name, stream) in self.meetings]
         if not known:
-            raise SpecError(f"nothing is known of how {', '.join(done)} meet {stream!r}")
-        return min(known, key=lambda meeting: meeting.pairs)
+            raise SpecError(f"nothing is known of how {', '.join(streams)} meet {stream!r}")
+        if len(known) == 1:
+            return known[0]
+        rows = max(self.window[stream], 1e-9)
+        pairs = rows * prod(m.pairs / rows for m in known)
+        return Meeting(
+            share=min(pairs, prod(m.share for m in known)), pairs=pairs, asked=prod(m.asked for m in known),
+            around=prod(m.around for m in known), fresh=max(m.fresh for m in known), few=max(m.few for m in known),
+        )  # fmt: skip
 
 
 def expected_distinct(rows: float, domain: float) -> float:
@@ -72,20 +80,16 @@ def given(
     rates: Mapping[str, float],
     distinct: Mapping[str, float],
     seconds: Mapping[str, float],
-    row_bytes: Mapping[str, float],
-    key_bytes: Mapping[str, float],
-    columns: Mapping[str, str],
+    widths: Mapping[str, float],
 ) -> Figures:
-    """Figures from the paper's parameters: `seconds` are the lengths of windows, `columns` the key columns."""
+    """Figures from the paper's parameters: `seconds` are the lengths of windows, `widths` bytes of columns."""
     window = {name: rates[name] * seconds[name] for name in query.names}
-    widths = {f"{n}.{columns[n]}": key_bytes[n] for n in query.names}
-    widths |= {f"{n}.rest": max(row_bytes[n] - key_bytes[n], 0.0) for n in query.names}
     meetings = {}
     for a in query.names:
         for b in query.names:
             if a != b:
                 meetings[a, b] = _uniform(rates[a], rates[b], distinct[a], distinct[b], window[b], seconds[b], tau)
-    return Figures(tau, dict(rates), window, widths, meetings, dict(distinct))
+    return Figures(tau, dict(rates), window, dict(widths), meetings, dict(distinct))
 
 
 def _uniform(r1: float, r2: float, d1: float, d2: float, w2: float, seconds: float, tau: float) -> Meeting:

@@ -23,7 +23,7 @@ from windrow.sites.messages import Part
 from windrow.sites.rows import RowStore
 from windrow.sites.semijoins import copied
 from windrow.sites.steps import State, Step, rows_in
-from windrow.sites.values import PLACES, Values, codes_of, places
+from windrow.sites.values import PLACES, Codes, Values, codes_of, places
 from windrow.state.columns import empty_table
 
 ASKED = pa.schema([pa.field("entry", pa.int64())])
@@ -64,17 +64,33 @@ class Tell(Step):
 
     def _update(self, interval: int, batch: pa.Table) -> tuple[list[Part], np.ndarray]:
         """Count new rows and those that expire: new values and counts; and which entry each row of the batch has."""
-        place, first = self.values.add(codes_of(batch, self.keys.mine, self.keys.types))
+        place, first = self.values.add(self.codes(batch))
         number = self.values.number[place]
         until = self.edge.bound.until(self.edge.stream, batch)
-        self.store.append(batch, until, number)
-        self.values.subtract(self.store.mark[self.store.expire(self.moments.low(interval))])
-        new = batch.select(key_schema(self.edge).names).take(pa.array(first))
+        self.store.append(batch, until, self.marks(number))
+        self.values.subtract(self.expired(self.store.mark[self.store.expire(self.moments.low(interval))]))
+        new = self.new_values(batch, first)
         vanished = self.values.gone()
         dense = self.edge.bound.dense_counts
         told = Part(places(self.values.count if dense else vanished), {"dense": int(dense)})
         self.values.remove(vanished)
         return [Part(new), told], number
+
+    def codes(self, batch: pa.Table) -> Codes:
+        """The codes by which keys of the window are known."""
+        return codes_of(batch, self.keys.mine, self.keys.types)
+
+    def marks(self, number: np.ndarray) -> np.ndarray:
+        """What is marked on rows of entries with these numbers."""
+        return number
+
+    def expired(self, marks: np.ndarray) -> np.ndarray:
+        """The numbers of entries whose rows, marked like this, have expired."""
+        return marks
+
+    def new_values(self, batch: pa.Table, first: np.ndarray) -> pa.Table:
+        """The keys of new entries, given by their first rows, as they travel."""
+        return batch.select(key_schema(self.edge).names).take(pa.array(first))
 
     def state(self) -> State:
         numbers = {"before": self.moments.before, "first": self.store.first}
@@ -97,13 +113,21 @@ class Known(Step):
     def learn(self, new: Part | None, gone: Part | None) -> None:
         """Algorithm 9 at the source: open entries, close those whose count is nothing."""
         assert new is not None and gone is not None
-        self.values.open(codes_of(new.table, self.keys.mine, self.keys.types))
+        self.values.open(self.codes_told(new.table))
         told = gone.table["n"].to_numpy()
         self.values.remove(np.flatnonzero(told == 0) if gone.facts["dense"] else told)
 
     def find(self, arriving: pa.Table) -> np.ndarray:
         """The place of each arriving row's key among the values."""
-        return self.values.find(codes_of(arriving, self.keys.theirs, self.keys.types))
+        return self.values.find(self.codes_asked(arriving))
+
+    def codes_told(self, told: pa.Table) -> Codes:
+        """The codes of new values."""
+        return codes_of(told, self.keys.mine, self.keys.types)
+
+    def codes_asked(self, arriving: pa.Table) -> Codes:
+        """The codes of arriving rows' keys."""
+        return codes_of(arriving, self.keys.theirs, self.keys.types)
 
     def state(self) -> State:
         return {"next": self.values.next}, {"values": self.values.table()}

@@ -1,6 +1,6 @@
 """Network: a plan as steps at sites and channels between them."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import numpy as np
 import pyarrow as pa
@@ -73,7 +73,8 @@ def node_name(below: str, stream: str) -> str:
 class Network:
     """The steps of a plan, in an order in which each comes after those whose channels it reads without a lag."""
 
-    def __init__(self, plan: Plan, schemas: Mapping[str, pa.Schema]) -> None:
+    def __init__(self, plan: Plan, schemas: Mapping[str, pa.Schema], heads: Collection[str] | None = None) -> None:
+        """`heads`: the streams whose sequences are run; None is all, which makes the join."""
         self.plan, self.bound = plan, plan.bound(schemas)
         self.steps: list[Placed] = []
         self.schemas: dict[str, pa.Schema] = {}
@@ -81,6 +82,8 @@ class Network:
         for name in plan.query.names:
             self._add_source(name)
         for head, legs in plan.sequences:
+            if heads is not None and head not in heads:
+                continue
             self._add_sequence(head, [(leg.stream, leg.program) for leg in legs])
         if plan.tree:
             self._add_tree(plan.tree)

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from windrow.errors import SpecError
 from windrow.sites.costs import EdgeCost, Model, Rows, Ship
 from windrow.sites.equalities import connected
-from windrow.sites.programs import PROGRAMS
+from windrow.sites.programs import EVERY, PROGRAMS
 from windrow.spec import Query
 
 Sequence = tuple[tuple[str, str], ...]
@@ -41,7 +41,7 @@ class Search:
 
     def __init__(self, query: Query, model: Model, result_at: str | None, programs: tuple[str, ...] = ()) -> None:
         self.query, self.model, self.result_at = query, model, result_at
-        self.programs = programs or tuple(PROGRAMS)
+        self.programs = programs or tuple(EVERY if model.relative else PROGRAMS)
         self._known: dict[tuple[Rows, str, str], EdgeCost] = {}
         self._next: dict[frozenset[str], list[str]] = {}
         self._prices: dict[int, float] = {}
@@ -55,7 +55,7 @@ class Search:
         for stream in self.next(frozenset(rows.done)):
             there = self.model.sites[stream]
             for name in self.programs if there != rows.site else ("SP-D",):
-                at = rows.site if PROGRAMS[name].at_source else there
+                at = rows.site if EVERY[name].at_source else there
                 yield stream, name, self.edge(rows, stream, name), self.model.after(rows, stream, at)
 
     def next(self, done: frozenset[str]) -> list[str]:
@@ -103,7 +103,7 @@ class Search:
             edge = self.edge(rows, stream, name)
             edges.append(edge)
             total += self.price(edge, free)
-            at = rows.site if PROGRAMS[name].at_source else self.model.sites[stream]
+            at = rows.site if EVERY[name].at_source else self.model.sites[stream]
             rows = self.model.after(rows, stream, at)
         return Choice(sequence, (*edges, self.model.delivery(rows, self.result_at)), total + self.end(rows))
 

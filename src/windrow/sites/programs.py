@@ -1,4 +1,4 @@
-"""The six one-way programs: how rows that arrive at a source N1 meet the window W2 of a stream at a destination N2.
+"""The one-way programs: how rows that arrive at a source N1 meet the window W2 of a stream at a destination N2.
 
 B1 are the arriving rows of an interval, B2 those of the window's stream. Each program is a list of steps, in the order
 of the paper's algorithm; a channel whose reader is at another site is shipped there. Line numbers are the paper's.
@@ -8,6 +8,7 @@ from abc import ABC, abstractmethod
 from typing import ClassVar
 
 from windrow.errors import SpecError, alternatives
+from windrow.sites.bloom import ChooseShort, Echo, Keep, Offer, Sketch, TellShort
 from windrow.sites.edges import Edge
 from windrow.sites.mixed import Answer, Ask, Choose, Meet, Tell
 from windrow.sites.semijoins import Copied, Unsent
@@ -121,9 +122,55 @@ class TwoStepAtDestination(Program):
         ]
 
 
+class FilterAtSource(Program):
+    """BF-S1: as SM-S1, with a Bloom filter of the keys of B1 instead of partial rows."""
+
+    name, at_source, by_value = "BF-S1", True, True
+
+    def place(self, edge: Edge, rows: str) -> list[Placed]:
+        batch, clock = edge.stream, f"{edge.stream}#"
+        asked, lacking = f"{edge.name}.k", f"{edge.name}.w"
+        return [
+            _placed(Sketch, edge.source, edge, [rows], [asked]),
+            _placed(Offer, edge.destination, edge, [asked, batch, clock], [lacking]),
+            _placed(Copied, edge.source, edge, [rows, lacking, clock], [edge.name]),
+        ]
+
+
+class ShortAtDestination(Program):
+    """BF-D1: as SM-D1, with 32 bits of each value instead of the value."""
+
+    name, at_source, by_value = "BF-D1", False, True
+
+    def place(self, edge: Edge, rows: str) -> list[Placed]:
+        batch, clock = edge.stream, f"{edge.stream}#"
+        new, gone, chosen = f"{edge.name}.j", f"{edge.name}.c", f"{edge.name}.b"
+        return [
+            _placed(TellShort, edge.destination, edge, [batch, clock], [new, gone]),
+            _placed(ChooseShort, edge.source, edge, [rows, new, gone], [chosen]),
+            _placed(Join, edge.destination, edge, [chosen, batch, clock], [edge.name]),
+        ]
+
+
+class FilterAtDestination(Program):
+    """BF-D2: as SM-D2, with a Bloom filter of the keys of B1, answered by one of those that the window has."""
+
+    name, at_source, by_value = "BF-D2", False, True
+
+    def place(self, edge: Edge, rows: str) -> list[Placed]:
+        batch, clock = edge.stream, f"{edge.stream}#"
+        asked, found, chosen = f"{edge.name}.k", f"{edge.name}.p", f"{edge.name}.b"
+        return [
+            _placed(Sketch, edge.source, edge, [rows], [asked]),
+            _placed(Echo, edge.destination, edge, [asked, batch, clock], [found]),
+            _placed(Keep, edge.source, edge, [rows, found], [chosen]),
+            _placed(Join, edge.destination, edge, [chosen, batch, clock], [edge.name]),
+        ]
+
+
 PROGRAMS: dict[str, Program] = {
-    program.name: program
-    for program in (
+    each.name: each
+    for each in (
         SimpleAtSource(),
         SimpleAtDestination(),
         OneStepAtSource(),
@@ -134,8 +181,16 @@ PROGRAMS: dict[str, Program] = {
 }
 
 
+FILTERED: dict[str, Program] = {
+    each.name: each for each in (FilterAtSource(), ShortAtDestination(), FilterAtDestination())
+}
+"""Beyond the paper: filters instead of partial rows."""
+
+EVERY: dict[str, Program] = PROGRAMS | FILTERED
+
+
 def program(name: str) -> Program:
     """The program of a name."""
-    if name not in PROGRAMS:
-        raise SpecError(f"there is no program {name!r}{alternatives(str(name), PROGRAMS, 'programs')}")
-    return PROGRAMS[name]
+    if name not in EVERY:
+        raise SpecError(f"there is no program {name!r}{alternatives(str(name), EVERY, 'programs')}")
+    return EVERY[name]

@@ -8,7 +8,7 @@ decided by the tables, the plan, the links and the seed.
 import heapq
 import itertools
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -97,7 +97,8 @@ class Simulation:
 
 def simulate(
     plan: Plan | Planned, inputs: Mapping[str, Any], links: Any = None, *, seed: int = 0, codec: str | None = CODEC,
-    step_seconds: float = 1.0, restore: float = 0.0,
+    step_seconds: float = 1.0, restore: float = 0.0, heads: Collection[str] | None = None,
+    widths: Mapping[str, float] | None = None,
 ) -> Simulation:  # fmt: skip
     """Run a plan over whole tables, one per stream, on simulated links.
 
@@ -107,13 +108,17 @@ def simulate(
         codec: how messages are packed; None leaves them as they are.
         step_seconds: how long a unit of time takes, where times are plain numbers.
         restore: how often, from 0 to 1, a site that has advanced is replaced by what its snapshot restores: for tests.
+        heads: the streams whose one-way joins are run; None is all of them, which makes the join.
+        widths: bytes of columns, by which sizes of messages are reckoned instead of packing them: for rows that are
+            only as wide as one says.
     """
     plan = plan.plan if isinstance(plan, Planned) else plan
     given = {name: as_table(inputs[name], name) for name in plan.query.names if name in inputs}
     if missing := [name for name in plan.query.names if name not in given]:
         raise InputError(f"simulate: there is no table for the stream {missing[0]!r}")
-    network = Network(plan, {name: table.schema for name, table in given.items()})
-    return _Run(network, Links(links), seed, codec, step_seconds, restore).run(cut(network.bound, given))
+    network = Network(plan, {name: table.schema for name, table in given.items()}, heads)
+    run = _Run(network, Links(links), seed, codec, step_seconds, restore, widths)
+    return run.run(cut(network.bound, given))
 
 
 def cut(bound: Bound, given: Mapping[str, pa.Table]) -> dict[str, list[tuple[int, pa.Table]]]:
@@ -137,8 +142,10 @@ class _Run:
     """One simulated run."""
 
     def __init__(
-        self, network: Network, links: Links, seed: int, codec: str | None, step_seconds: float, restore: float
-    ) -> None:
+        self, network: Network, links: Links, seed: int, codec: str | None, step_seconds: float, restore: float,
+        widths: Mapping[str, float] | None,
+    ) -> None:  # fmt: skip
+        self.widths = widths
         self.network, self.links, self.codec, self.restore = network, links, codec, restore
         self.random, self.chance = np.random.default_rng(seed), np.random.default_rng([seed, 1])
         self.sites = {name: Site(network, name) for name in network.plan.places}
@@ -170,7 +177,9 @@ class _Run:
     def _deliver(self, until: float) -> None:
         while self.events and self.events[0][0] <= until:
             now, _, data = heapq.heappop(self.events)
-            message = Message.decode(data, self.network.schema_of, self.network.plan.id)
+            message = data
+            if not isinstance(data, Message):
+                message = Message.decode(data, self.network.schema_of, self.network.plan.id)
             self.sites[message.receiver].receive(message)
             self._advance(message.receiver, now)
 
@@ -192,9 +201,13 @@ class _Run:
     def _send(self, message: Message, now: float) -> None:
         ends = (message.sender, message.receiver)
         link: Link = self.links.between(*ends)
-        data = message.encode(self.codec)
-        size = len(data) + HEADER_BYTES
         rows = sum(part.table.num_rows for part in message.parts.values())
+        data: Message | bytes = message
+        if self.widths is None:
+            data = message.encode(self.codec)
+            size = len(data) + HEADER_BYTES
+        else:
+            size = HEADER_BYTES + round(sum(self._width(part.table) for part in message.parts.values()))
         begins = max(now, self.busy[ends])
         self.busy[ends] = begins + link.transfer(size)
         late = float(self.random.uniform(0, link.jitter.amount / 1e9)) if link.jitter.amount else 0.0
@@ -208,6 +221,10 @@ class _Run:
         for channel, part in message.parts.items():
             share = part.table.num_rows / rows if rows else 1 / len(message.parts)
             self.result.channels[channel] += round(size * share)
+
+    def _width(self, table: pa.Table) -> float:
+        widths = self.widths or {}
+        return table.num_rows * sum(widths.get(c, table.schema.field(c).type.bit_width / 8) for c in table.column_names)
 
     def _close(self, intervals: int) -> Simulation:
         schema = next(Deliver.schemas(s.edge)[0] for s in self.network.steps if s.kind is Deliver)
