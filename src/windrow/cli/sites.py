@@ -125,7 +125,8 @@ def _told(name: str, figures: dict[str, Any]) -> str:
     memory, delay, found = figures["memory"], figures["delay_s"]["mean"], figures["results"]
     waits = ", ".join(f"{who} (interval {at:,})" for who, at in figures["waits_for"].items())
     lines = [
-        f"{name}: interval {figures['interval']:,}" + (", done" if figures["done"] else f", waits for {waits}" * bool(waits)),
+        f"{name}: interval {figures['interval']:,}"
+        + (", done" if figures["done"] else f", waits for {waits}" * bool(waits)),
         f"  results      {found['rows']:,} rows, {found['rows_per_s']:,.0f} rows/s"
         + ("" if delay is None else f"; delay {1000 * delay:,.0f} ms"),
         f"  memory       {memory['resident_rows']:,} rows in windows; holds {memory['held_bytes']:,} of "

@@ -85,8 +85,8 @@ class Arrivals:
         known = moments if timed is None else moments[timed]
         if len(known) and (ahead := int(self.bound.interval_of(known.max())) - self.next) > MOST_AHEAD:
             raise InputError(
-                f"stream {self.stream!r}: a row is {ahead:,} intervals ahead of the stream, each of which would have to "
-                "be ended: give the plan an origin near the first rows, or a longer interval, or leave such rows out"
+                f"stream {self.stream!r}: a row is {ahead:,} intervals ahead of the stream, each of which would have "
+                "to be ended: give the plan an origin near the first rows, or a longer interval, or leave such rows out"
             )
 
     def finish(self) -> None:

@@ -96,9 +96,7 @@ class Door:
             await self._relay(reader, writer, first, visitor)
         writer.close()
 
-    async def _welcome(
-        self, connection: socket.socket
-    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter, bytes]:
+    async def _welcome(self, connection: socket.socket) -> tuple[asyncio.StreamReader, asyncio.StreamWriter, bytes]:
         """The handshake, and the first bytes."""
         connection.setblocking(False)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -22,6 +22,11 @@ from windrow.sites.messages import VERSION
 
 PATIENCE = 600.0  # seconds for which a site may be away
 SHORTEST, LONGEST = 0.2, 5.0  # seconds between two attempts
+_REFUSALS = (flight.FlightUnauthenticatedError, flight.FlightUnauthorizedError, flight.FlightServerError)
+_ABSENCES = (
+    *(flight.FlightUnavailableError, flight.FlightTimedOutError, flight.FlightInternalError),
+    *(flight.FlightCancelledError, OSError),
+)
 
 
 @dataclass(frozen=True)
@@ -58,12 +63,12 @@ class Handing:
         while True:
             try:
                 return self._put(table, head)
-            except (flight.FlightUnauthenticatedError, flight.FlightUnauthorizedError, flight.FlightServerError) as error:
+            except _REFUSALS as error:
                 raise InputError(f"{self.location} refuses these rows: {_first(error)}") from None
-            except (flight.FlightUnavailableError, flight.FlightTimedOutError, flight.FlightInternalError,
-                    flight.FlightCancelledError, OSError) as error:  # fmt: skip
+            except _ABSENCES as error:
                 if time.monotonic() > deadline:
-                    raise InputError(f"{self.location} has been away for {self.patience:g} s: {_first(error)}") from None
+                    away = f"{self.location} has been away for {self.patience:g} seconds"
+                    raise InputError(f"{away}: {_first(error)}") from None
             time.sleep(pause)
             pause = min(LONGEST, 2 * pause)
 

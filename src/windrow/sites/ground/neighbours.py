@@ -76,10 +76,10 @@ class Neighbour:
         if self._stop.is_set() or self.outbox.needless:
             return
         text = " ".join(str(error).split(". gRPC client debug context")[0].split(" Detail:")[0].split())[:200]
-        kind = "refuses" if isinstance(error, flight.FlightUnauthenticatedError | flight.FlightUnauthorizedError) else ""
-        if (kind or "away") != self._logged:
-            self._logged = kind or "away"
-            what = "refuses this one" if kind else "cannot be reached"
+        refused = isinstance(error, flight.FlightUnauthenticatedError | flight.FlightUnauthorizedError)
+        what = "refuses this one" if refused else "cannot be reached"
+        if what != self._logged:
+            self._logged = what
             log.warning("site %s: site %s at %s %s: %s", self.running.name, self.site, self.address, what, text)
 
     def _talk(self) -> None:

@@ -133,9 +133,11 @@ class Server(flight.FlightServerBase):
         frame = _json(data)
         if "facts" in frame:
             self.running.tell(site, _facts(frame["facts"], site, self.running))
-        self.running.progress[site] = {
-            "next": int(frame.get("next", 0)), "seen": int(frame.get("seen", 0)), "full": bool(frame.get("full", False)),
-        }  # fmt: skip
+        try:
+            here = {"next": int(frame["next"]), "seen": int(frame["seen"]), "full": bool(frame["full"])}
+        except (KeyError, TypeError, ValueError, OverflowError):
+            raise InputError("it does not say where it is") from None
+        self.running.progress[site] = here
 
     def _acknowledge(self, site: str, writer: Any, over: threading.Event) -> None:
         """Tell the other end what was noted, whenever that is more, and now and then that somebody is here."""
