@@ -99,10 +99,11 @@ def main() -> None:
         description = wr.sites.describe(places.file)
         expected, found = one_engine(description.query, tables), wr.sites.results(places.file)
         equal = same(found, expected)
-        figures = {"kills": kills, "matches": expected.num_rows, "found": found.num_rows, "same": equal, "seed": args.seed}
-        show("sites killed and a link cut", ["kills", "link down", "matches of one engine", "matches of the sites", "same"],
-             [[len(kills), f"{args.down:g} s", expected.num_rows, found.num_rows, str(equal)]])  # fmt: skip
-        note(str(save("sites_crash", figures)))
+        figures = {"kills": kills, "matches": expected.num_rows, "found": found.num_rows, "same": equal}
+        header = ["kills", "link down", "matches of one engine", "matches of the sites", "same"]
+        line = [len(kills), f"{args.down:g} s", expected.num_rows, found.num_rows, str(equal)]
+        show("sites killed and a link cut", header, [line])
+        note(str(save("sites_crash", {**figures, "seed": args.seed})))
         if not equal or not expected.num_rows:
             logs = "\n".join(f"== {name}\n{places.log(name)}" for name in places.names)
             sys.exit(f"the sites gave other matches than one engine (seed {args.seed})\n{logs}")

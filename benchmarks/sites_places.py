@@ -28,7 +28,9 @@ def free_ports(count: int) -> list[int]:
     return ports
 
 
-def streams(names: Iterable[str], rows: int, span_ms: int, keys: int, seed: int, width: int = 20) -> dict[str, pa.Table]:
+def streams(
+    names: Iterable[str], rows: int, span_ms: int, keys: int, seed: int, width: int = 20
+) -> dict[str, pa.Table]:
     """Streams in order of time, with texts of some width as payload."""
     rng, found = np.random.default_rng(seed), {}
     for name in names:

@@ -66,8 +66,6 @@ class Neighbour:
                 self._note(error)
             if self.connected:
                 self.connected, self._since, pause = False, time.monotonic(), SHORTEST
-            if self.outbox.needless:
-                return
             self._stop.wait(pause)
             pause = min(LONGEST, 2 * pause)
 

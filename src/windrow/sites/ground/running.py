@@ -16,7 +16,7 @@ import queue
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,6 +39,7 @@ ROUND = 128  # intervals that are taken before others have their turn
 PAUSE = 0.1  # seconds without work after which the clock is looked at
 REPORT = 0.25  # seconds between two looks at what is held
 COMPLAIN = 5.0  # seconds of standing still after which a site says what it waits for
+LINGER = 15.0  # seconds for which a site that is done waits for another that does not answer
 DELAYS = 1000  # intervals over which the delay is averaged
 
 
@@ -316,14 +317,17 @@ class Running:
         done = self.done
         return facts | {"number": facts["number"] + done, "done": done}
 
-    def may_leave(self) -> bool:
-        """Whether nobody needs this site any more."""
+    def may_leave(self, away: Mapping[str, float]) -> bool:
+        """Whether nobody needs this site any more: all are done, and each has noted that this one is.
+
+        Who does not answer may have left because it knew enough. It may also have been killed, so it is waited for.
+        """
         if not self.done:
             return False
         number = self.public["facts"]["number"]
         return all(
             self.told.get(other, {"done": False})["done"]
-            or (self.heeded[other] >= number and not self.outboxes[other].kept)
+            and (self.heeded[other] >= number or away.get(other, 0.0) > LINGER)
             for other in self.others
         )
 

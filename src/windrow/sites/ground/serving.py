@@ -97,7 +97,7 @@ class Serving:
                 if time.monotonic() - looked > REPORT:
                     looked = time.monotonic()
                     self.figures.gather()
-                    if self.running.may_leave():
+                    if self.running.may_leave({site: there.away for site, there in self.neighbours.items()}):
                         log.info("site %s: all streams have ended, and nobody needs this site any more", self.name)
                         break
         except BaseException as error:
