@@ -103,6 +103,14 @@ class Arrivals:
         found = 0 if self.clock is None else (self.clock - self.lateness - self.bound.origin) // self.bound.tau
         return max(found, 0 if self.patience is None else seen - self.patience)
 
+    def within(self, until: int, room: int) -> int:
+        """The same interval, or the first one whose rows no longer fit into so many bytes; but one at least."""
+        for interval in sorted(interval for interval in self.waiting if interval < until):
+            room -= sum(table.nbytes for table in self.waiting[interval])
+            if room < 0:
+                return max(interval, self.next + 1)
+        return until
+
     @property
     def _unit_ns(self) -> int:
         return _NANOSECONDS.get(self.bound.unit, 1)

@@ -82,6 +82,7 @@ class Running:
         self.delays: deque[float] = deque(maxlen=DELAYS)
         self._taken_at: dict[int, float] = {}
         self.held, self.full = 0, False
+        self._waiting = self._since = 0  # bytes in channels when they were last counted, and what has come since
         self._looked = 0.0
         self._moved, self._complained = time.monotonic(), ""
         self._snapshot_bytes = 0
@@ -211,6 +212,7 @@ class Running:
         if entry.kind == "message":
             message = event.message
             assert message is not None
+            self._since += sum(part.table.nbytes for part in message.parts.values())
             self.site.receive(message)
         elif entry.kind == "feed":
             arrivals = self.arrivals[facts["stream"]]
@@ -238,9 +240,12 @@ class Running:
 
     def _closings(self) -> list[Entry]:
         """Intervals of own streams that have ended and may be taken."""
+        self._measure()
         limit, found = self._limit(), []
         for stream, arrivals in self.arrivals.items():
             until = min(arrivals.ready(self.seen, self.final), arrivals.next + ROUND, limit)
+            if not self.full:
+                until = arrivals.within(until, self.description.hold - self.held)
             if until > arrivals.next:
                 found.append(Entry("close", {"stream": stream, "until": until}))
         return found
@@ -261,7 +266,9 @@ class Running:
         now = time.monotonic()
         for interval in range(arrivals.next, until):
             self._taken_at[interval] = now
-            self._settle(self.site.take(stream, interval, arrivals.take(interval)))
+            rows = arrivals.take(interval)
+            self._since += 0 if rows is None else rows.nbytes
+            self._settle(self.site.take(stream, interval, rows))
 
     def _settle(self, outcome: Outcome) -> None:
         """Send what is to be sent, write what was found."""
@@ -336,21 +343,31 @@ class Running:
         now = time.monotonic()
         if now - self._looked < REPORT:
             return
-        self._looked = now
-        waiting = sum(part.table.nbytes for parts in self.site.waiting.values() for part in parts.values())
-        self.held = waiting + sum(outbox.bytes for outbox in self.outboxes.values())
-        full = self.held > self.description.hold
-        if full != self.full:
-            self.full = full
-            self._show()
-            log.warning("site %s: holds %s bytes, %s", self.name, f"{self.held:,}",
-                        "as much as it may: it goes on when others do" if full else "and has room again")  # fmt: skip
+        self._looked, self._since = now, 1 << 62
+        self._measure()
         lowest = self.lowest
         for old in [interval for interval in self._taken_at if interval < lowest - self.network.plan.lag]:
             del self._taken_at[old]
         self._complain(now)
         with self.changed:
             self.changed.notify_all()
+
+    def _measure(self) -> None:
+        """How much is held for others: what waits in outboxes, and in channels until the rest has come.
+
+        Counting what waits in channels takes a while: it is done when what has come since might be too much.
+        """
+        kept = sum(outbox.bytes for outbox in self.outboxes.values())
+        if self._waiting + self._since + kept > self.description.hold:
+            self._waiting = sum(part.table.nbytes for parts in self.site.waiting.values() for part in parts.values())
+            self._since = 0
+        self.held = self._waiting + self._since + kept
+        full = self.held > self.description.hold
+        if full != self.full:
+            self.full = full
+            self._show()
+            what = "as much as it may: it goes on when others do" if full else "and has room again"
+            log.warning("site %s: holds %s bytes, %s", self.name, f"{self.held:,}", what)
 
     def _complain(self, now: float) -> None:
         lacking = self.lacking()
