@@ -23,8 +23,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from windrow.engine.bind import bind
 from windrow.engine.engine import Engine
-from windrow.engine.intake import as_table
+from windrow.engine.intake import as_table, plain_schemas
 from windrow.engine.prepare import rows_of, tables
 from windrow.errors import SpecError
 from windrow.sites.bound import NEVER, NUMBER, TIME, Bound
@@ -145,6 +146,19 @@ def _matches(
         time = bound.query.stream(name).time
         first[name] = (table if time is None else table.sort_by(time)).slice(0, FIRST)
     return Engine(query, {name: table.schema for name, table in first.items()}).push(first).slice(0, FIRST)
+
+
+def earliest(query: Query, samples: Mapping[str, Any]) -> int:
+    """The earliest time of all samples, in units of the query's times."""
+    given = {name: as_table(samples[name], name) for name in query.names}
+    binding = bind(
+        query.with_(memory=None, policy="fifo"), plain_schemas({n: t.schema for n, t in given.items()}, query.names)
+    )
+    found = []
+    for place, table in enumerate(tables(binding, given)):
+        rows = rows_of(binding, place, table)
+        found += [int(rows.time[rows.counted].min())] if rows.counted.any() else []
+    return min(found, default=0)
 
 
 def wire_rows(bound: Bound, name: str, table: pa.Table) -> pa.Table:
