@@ -37,10 +37,13 @@ def described(root: Path, ports: dict[str, tuple[int, int]], seconds: float) -> 
     stream = {"time": "ts", "window": "3 seconds", "lateness": "200 ms"}
     data = {
         "snapshot": "300 kB",
-        "query": {"on": "k", "select": [["a.id", "a"], ["b.id", "b"], ["c.id", "c"], ["b.text", "text"]]},
-        "streams": {name: {"site": site, "files": name, "pace": 1.0, **stream} for name, site in NAMES.items()},
+        "on": "k",
+        "select": [["a.id", "a"], ["b.id", "b"], ["c.id", "c"], ["b.text", "text"]],
+        "interval": "200 ms",
+        "delay": "100 ms",
+        "streams": {name: {"site": site, "file": name, "pace": 1.0, **stream} for name, site in NAMES.items()},
         "sites": sites,
-        "plan": {"interval": "200 ms", "delay": "100 ms", "sequences": SEQUENCES},
+        "plan": {"sequences": SEQUENCES},
     }
     return write_description(root / "sites.json", data)
 

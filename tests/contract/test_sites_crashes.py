@@ -51,13 +51,10 @@ def describe_in(root: Path, names: list[str], programs: list[str], **more: Any) 
     columns = {"t": "int64", "k": "int64", "id": "int64"}
     chosen = iter(programs * len(names))
     data = {
-        "query": {"on": "k", "select": [[f"{n}.id", n] for n in names]},
+        "on": "k", "select": [[f"{n}.id", n] for n in names], "interval": 4, "delay": 5,
         "streams": {n: {"site": SITES[n], "time": "t", "window": 6, "lateness": 3, "schema": columns} for n in names},
         "sites": {SITES[n]: {"address": f"127.0.0.1:{7000 + k}"} for k, n in enumerate(names)},
-        "plan": {
-            "interval": 4, "delay": 5,
-            "sequences": {n: [[m, next(chosen)] for m in names if m != n] for n in names},
-        },
+        "plan": {"sequences": {n: [[m, next(chosen)] for m in names if m != n] for n in names}},
         **more,
     }  # fmt: skip
     path = root / "sites.json"

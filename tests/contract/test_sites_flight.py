@@ -48,7 +48,8 @@ def ports(count: int) -> list[int]:
 
 def rows(seed: int, count: int = 400) -> pa.Table:
     rng = np.random.default_rng(seed)
-    return pa.table({"t": np.sort(rng.integers(0, 200, count)), "k": rng.integers(0, 60, count), "id": np.arange(count)})
+    times, keys = np.sort(rng.integers(0, 200, count)), rng.integers(0, 60, count)
+    return pa.table({"t": times, "k": keys, "id": np.arange(count)})
 
 
 def described(root: Path, files: bool = True, **more: Any) -> Path:
@@ -56,13 +57,13 @@ def described(root: Path, files: bool = True, **more: Any) -> Path:
     one, other = ports(2)
     stream: dict[str, Any] = {"time": "t", "window": 20, "schema": COLUMNS}
     data: dict[str, Any] = {
-        "query": {"on": "k", "select": [["a.id", "a"], ["b.id", "b"]]},
+        "on": "k", "select": [["a.id", "a"], ["b.id", "b"]], "interval": 10,
         "streams": {"a": {**stream, "site": "A"}, "b": {**stream, "site": "B"}},
         "sites": {"A": {"address": f"127.0.0.1:{one}"}, "B": {"address": f"127.0.0.1:{other}"}},
-        "plan": {"interval": 10, "sequences": {"a": [["b", "SM-S2"]], "b": [["a", "SM-D1"]]}},
+        "plan": {"sequences": {"a": [["b", "SM-S2"]], "b": [["a", "SM-D1"]]}},
     }
     for name in "ab" if files else "":
-        data["streams"][name]["files"] = f"{name}.parquet"
+        data["streams"][name]["file"] = f"{name}.parquet"
         pq.write_table(rows(ord(name)), root / f"{name}.parquet")
     for name, value in more.items():
         data[name] = {**data.get(name, {}), **value} if isinstance(value, dict) else value
@@ -146,7 +147,7 @@ def test_a_site_that_is_away_is_waited_for_within_what_may_be_held(tmp_path: Pat
 
 
 def test_a_process_that_is_killed_goes_on(tmp_path: Path) -> None:
-    paced = {n: {"site": n.upper(), "time": "t", "window": 20, "schema": COLUMNS, "files": f"{n}.parquet", "pace": 50}
+    paced = {n: {"site": n.upper(), "time": "t", "window": 20, "schema": COLUMNS, "file": f"{n}.parquet", "pace": 50}
              for n in "ab"}  # fmt: skip
     file = described(tmp_path, streams=paced, snapshot="20 kB")
     env = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
@@ -218,11 +219,12 @@ def test_strangers_are_refused_counted_and_do_no_harm(tmp_path: Path, caplog: py
             connection.sendall(data)
             assert connection.recv(100) == b""
     until(lambda: running.refused.get("at the door") == 2)
-    counted = {"wrong token": 2, "other plans": 2, "strangers": 2, "messages": 7, "not by the door": 1, "at the door": 2}
+    counted = {"wrong token": 2, "other plans": 2, "strangers": 2, "messages": 7, "not by the door": 1}
+    counted["at the door"] = 2
     assert running.refused == counted
     lines = [record.getMessage() for record in caplog.records if "refused (" in record.getMessage()]
     assert len(lines) == sum(counted.values()) and not any("\n" in line for line in lines)
-    assert wr.sites.status(one.description, "A")["refused"] == counted
+    until(lambda: wr.sites.status(one.description, "A")["refused"] == counted)
     finish(one, serve(file, "B"))
     assert_same(multiset(wr.sites.results(file)), expected(file))
 
@@ -276,12 +278,12 @@ def test_certificates_say_who_may_talk(tmp_path: Path, certificates: Path) -> No
         talk(serving.address, hello)  # no TLS at all
     with pytest.raises((pa.ArrowException, OSError)):
         talk(serving.address, hello, **shown)  # no certificate
-    strange = {"cert_chain": (certificates / "X.pem").read_bytes(), "private_key": (certificates / "X.key").read_bytes()}
+    files = [[(certificates / f"{name}.{kind}").read_bytes() for kind in ("pem", "key")] for name in "XA"]
+    strange, own = ({"cert_chain": chain, "private_key": key} for chain, key in files)
     with pytest.raises((pa.ArrowException, OSError)):
         talk(serving.address, hello, **shown, **strange)
     until(lambda: serving.running.refused.get("at the door", 0) >= 3)
     assert set(serving.running.refused) == {"at the door"}
-    own = {"cert_chain": (certificates / "A.pem").read_bytes(), "private_key": (certificates / "A.key").read_bytes()}
     with pytest.raises(flight.FlightUnauthorizedError, match="its certificate names A"):
         talk(serving.address, hello, **shown, **own)  # a certificate of another site
     finish(serving, serve(file, "B"))
@@ -334,7 +336,7 @@ def test_start_serves_all_sites(tmp_path: Path) -> None:
         ({"plan": {"sequences": {"a": [["b", "SM-X"]], "b": [["a", "SP-S"]]}}}, "there is no program 'SM-X'"),
         ({"streams": {"a": {"site": "Z", "time": "t"}}}, "streams.a is at 'Z'"),
         ({"streams": {"a": {"site": "A", "time": "t", "window": 9}}}, "has no schema"),
-        ({"streams": {"a": {"site": "A", "window": 9}}}, "has no time column"),
+        ({"streams": {"a": {"site": "A", "window": 9}}}, "'a' has none"),
         ({"hold": "much"}, "cannot read the size"),
     ],
 )

@@ -156,13 +156,18 @@ def test_figures_are_those_of_the_streams() -> None:
     found = measured(bound, rows, 0.001).meetings["a", "b"]
     a, b = (list(zip(rows[n]["t"].to_pylist(), rows[n]["k"].to_pylist(), strict=True)) for n in "ab")
     partners = [sum(k == other and 0 <= t - u < 700 for u, other in b) for t, k in a]
-    asked = [any(k == other and 0 <= t - u < 700 for t, k in a) for u, other in b]
-    fresh = [not any(k == other and 0 < u - v < 700 for v, k in b) for u, other in b]
+    known = [any(k == other and u // 100 <= t // 100 and u + 699 >= t // 100 * 100 for u, other in b) for t, k in a]
+    asked = [any(k == other and u // 100 <= t // 100 and u + 699 >= t // 100 * 100 for t, k in a) for u, other in b]
+    first = {(u // 100, other): u for u, other in reversed(b)}
+    fresh = [
+        not any(k == other and v < u // 100 * 100 and v + 699 >= u // 100 * 100 - 100 for v, k in b)
+        for (_, other), u in first.items()
+    ]
     few = len({(t // 100, k) for t, k in a}) / len(a)
-    assert found.share == pytest.approx(np.mean([p > 0 for p in partners]))
+    assert found.share == pytest.approx(np.mean(known))
     assert found.pairs == pytest.approx(np.mean(partners))
     assert found.asked == pytest.approx(np.mean(asked))
-    assert found.fresh == pytest.approx(np.mean(fresh), abs=0.02)  # rows of one instant are told apart by neither
+    assert found.fresh == pytest.approx(sum(fresh) / len(b))
     assert found.few == pytest.approx(few)
 
 

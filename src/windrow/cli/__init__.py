@@ -25,7 +25,8 @@ from windrow.cli.demo import demo
 from windrow.cli.join import join
 from windrow.cli.lab import lab
 from windrow.cli.optimum import optimum
-from windrow.cli.sites import site, sites
+from windrow.cli.serving import site
+from windrow.cli.sites import sites
 from windrow.errors import WindrowError
 
 # Typer carries its own copy of click or uses the installed one, by its version; this is the class of either.
@@ -106,9 +107,9 @@ app.command("analyse")(analyse)
 app.command("compare")(compare)
 app.command("compile")(compile)
 app.add_typer(lab, name="lab")
-app.add_typer(archive, name="archive")
 app.add_typer(site, name="site")
 app.add_typer(sites, name="sites")
+app.add_typer(archive, name="archive")
 
 
 def _version(wanted: bool) -> None:

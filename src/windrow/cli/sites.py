@@ -1,150 +1,126 @@
-"""`windrow site serve` and `windrow sites start|status`: streams at several places, joined between them."""
+"""`windrow sites`: plan and simulate joins of streams that are born at several sites. What runs is in serving.py."""
 
 from __future__ import annotations
 
 import json
-import logging
-import os
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-_FILE = "The file that describes sites, links, streams and plan: TOML, or JSON."
+from windrow.cli import options
+from windrow.cli.serving import start, status
+from windrow.errors import InputError
+
+if TYPE_CHECKING:
+    from windrow.sites.setting import Setting
+
+sites = typer.Typer(help="Streams at several sites: plan and simulate their join, run it.", no_args_is_help=True)
+sites.command("start")(start)
+sites.command("status")(status)
+
+_FILE = "TOML or JSON that names streams with their sites and files, links and the query (docs/sites.md)."
 File = Annotated[Path, typer.Argument(metavar="FILE", help=_FILE, show_default=False)]
-Name = Annotated[str, typer.Option("--name", metavar="SITE", help="Which of the sites to serve.", show_default=False)]
-AsJson = Annotated[bool, typer.Option("--json", help="Print the figures as one JSON object.")]
+_OBJECTIVE = "What a plan should need least of; the file's, if not given."
+Objective = Annotated[
+    str | None, typer.Option("--objective", metavar="time|bytes|money", help=_OBJECTIVE, show_default=False)
+]
+_PLANNER = "How plans are looked for; the file's, if not given."
+Planner = Annotated[
+    str | None,
+    typer.Option("--planner", metavar="auto|greedy|exhaustive|exact", help=_PLANNER, show_default=False),
+]
+PlanOut = Annotated[
+    Path | None, typer.Option("-o", "--out", metavar="FILE", help="Write the plan as JSON.", show_default=False)
+]
+_PLAN = "Run this plan, as `sites plan -o` wrote it, instead of making one."
+PlanIn = Annotated[Path | None, typer.Option("--plan", metavar="FILE", help=_PLAN, show_default=False)]
+MatchesOut = Annotated[
+    Path | None, typer.Option("-o", "--out", metavar="FILE", help="Write the matches.", show_default=False)
+]
+Seed = Annotated[int, typer.Option("--seed", metavar="NUMBER", help="Decides about jitter.")]
 
-site = typer.Typer()
-sites = typer.Typer()
 
+@sites.command("plan")
+def plan(
+    file: File,
+    objective: Objective = None,
+    planner: Planner = None,
+    out: PlanOut = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Say in which order and by which programs rows should meet, and what that ships.
 
-@site.callback(invoke_without_command=True)
-def _start_one(context: typer.Context) -> None:
-    """Serve one place of a join whose streams are born at several.
+    The streams' files are the samples from which rates, sizes and shares are measured.
 
-    Example:  windrow site serve shop.toml --name paris
+    Example:  windrow sites plan places.toml --objective bytes -o plan.json
     """
-    if context.invoked_subcommand is None:
-        typer.echo(context.get_help())
+    from windrow.sites.setting import read_setting, write_plan
 
-
-@sites.callback(invoke_without_command=True)
-def _start_all(context: typer.Context) -> None:
-    """Join streams that are born at several places: try it out on this machine, look at what runs.
-
-    Example:  windrow sites status shop.toml
-    """
-    if context.invoked_subcommand is None:
-        typer.echo(context.get_help())
-
-
-@site.command("serve")
-def serve(file: File, name: Name) -> None:
-    """Serve a site until its streams have ended everywhere, or until it is stopped. It goes on where it was stopped.
-
-    Example:  windrow site serve shop.toml --name paris
-    """
-    from windrow.sites.ground.serving import serve
-
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", stream=sys.stderr, force=True)
-    serving = serve(file, name)
-    try:
-        while not serving.wait(1.0):
-            if broken := [source.failed for source in serving.sources if source.failed]:
-                from windrow.errors import InputError
-
-                raise InputError(broken[0])
-    finally:
-        serving.stop()
-
-
-@sites.command("start")
-def start(file: File) -> None:
-    """Serve every site of a file as a process on this machine, until all streams have ended: for trying out.
-
-    Example:  windrow sites start shop.toml
-    """
-    from windrow.errors import WindrowError
-    from windrow.sites.ground.description import describe
-
-    names = describe(file).plan.places
-    program = [sys.executable, "-m", "windrow", "site", "serve", str(file), "--name"]
-    running = {name: subprocess.Popen([*program, name]) for name in names}
-    failed = []
-    try:
-        while running:
-            for name, process in list(running.items()):
-                if (code := process.poll()) is not None:
-                    del running[name]
-                    failed += [f"site {name} ended with code {code}"] * bool(code)
-            if failed:
-                raise WindrowError("; ".join(failed))
-            time.sleep(0.1)
-    finally:
-        for process in running.values():
-            process.send_signal(signal.SIGTERM)
-        for process in running.values():
-            process.wait(30)
-    typer.echo(_ended(file))
-
-
-def _ended(file: Path) -> str:
-    from windrow.sites.ground.results import results
-
-    found = results(file)
-    return f"{found.num_rows:,} matches; read them with windrow.sites.results({str(file)!r})"
-
-
-@sites.command("status")
-def status(file: File, as_json: AsJson = False) -> None:
-    """Ask every site how it goes: rates, bytes on each link against the plan, delay, memory, whom it waits for.
-
-    Example:  windrow sites status shop.toml
-    """
-    from windrow.sites.ground.description import describe
-    from windrow.sites.ground.status import status
-
-    description = describe(file)
-    found = {name: status(description, name) for name in description.plan.places}
+    setting = read_setting(file)
+    found = _planned(setting, _tables(setting), objective, planner)
+    if out is not None:
+        write_plan(out, found)
     if as_json:
-        typer.echo(json.dumps(found))
-        return
-    for name, figures in found.items():
-        typer.echo(_told(name, figures))
+        told = {"plan": found.plan.to_dict(), "planner": found.planner, "cost": found.cost, "bytes_per_s": found.bytes}
+        typer.echo(json.dumps(told | {"steps": found.lines()}))
+    else:
+        typer.echo(found.explain())
 
 
-def _told(name: str, figures: dict[str, Any]) -> str:
-    """The figures of a site in a few lines."""
-    if "away" in figures:
-        return f"{name}: away: {figures['away']}"
-    memory, delay, found = figures["memory"], figures["delay_s"]["mean"], figures["results"]
-    waits = ", ".join(f"{who} (interval {at:,})" for who, at in figures["waits_for"].items())
+@sites.command("simulate")
+def simulate(
+    file: File, objective: Objective = None, planner: Planner = None, plan_file: PlanIn = None, out: MatchesOut = None,
+    seed: Seed = 0, as_json: options.AsJson = False,
+) -> None:  # fmt: skip
+    """Run the join over the streams' files on simulated links, and say what was shipped and how long it took.
+
+    Example:  windrow sites simulate places.toml --plan plan.json
+    """
+    from windrow.files import open_writer
+    from windrow.sites import simulate as run
+    from windrow.sites.setting import read_plan, read_setting
+
+    setting = read_setting(file)
+    tables = _tables(setting)
+    found = _planned(setting, tables, objective, planner).plan if plan_file is None else read_plan(plan_file)[0]
+    ran = run(found, tables, setting.links, seed=seed, step_seconds=setting.step_seconds)
+    if out is not None:
+        with open_writer(out, ran.table.schema, setting.files.values()) as writer:
+            writer.write(ran.table)
+    typer.echo(json.dumps(ran.summary()) if as_json else _told(ran))
+
+
+def _tables(setting: Setting) -> dict[str, Any]:
+    """The streams' files."""
+    from windrow.files import open_table
+
+    if missing := [name for name in setting.query.names if name not in setting.files]:
+        raise InputError(f"stream {missing[0]!r} has no file: name one in the setting")
+    return {name: open_table(path).table() for name, path in setting.files.items()}
+
+
+def _planned(setting: Setting, tables: dict[str, Any], objective: str | None, planner: str | None) -> Any:
+    from windrow.sites import plan as planned
+
+    least: Any = objective or setting.objective
+    how: Any = planner or setting.planner
+    return planned(
+        setting.query, setting.sites, setting.links, samples=tables, interval=setting.interval, delay=setting.delay,
+        objective=least, planner=how, result_at=setting.result_at,
+        origin=setting.origin, step_seconds=setting.step_seconds,
+    )  # fmt: skip
+
+
+def _told(ran: Any) -> str:
+    facts = ran.summary()
     lines = [
-        f"{name}: interval {figures['interval']:,}"
-        + (", done" if figures["done"] else f", waits for {waits}" * bool(waits)),
-        f"  results      {found['rows']:,} rows, {found['rows_per_s']:,.0f} rows/s"
-        + ("" if delay is None else f"; delay {1000 * delay:,.0f} ms"),
-        f"  memory       {memory['resident_rows']:,} rows in windows; holds {memory['held_bytes']:,} of "
-        f"{memory['may_hold_bytes']:,} bytes for others" + (", full" if memory["full"] else ""),
+        f"{facts['matches']:,} matches in {facts['intervals']:,} intervals",
+        f"{facts['bytes']:,} bytes in {facts['messages']:,} messages"
+        + (f", {facts['money']:.4g} to pay" if facts["money"] else ""),
+        f"delay after an interval: {facts['delay_mean_s']:.3f} s on average, {facts['delay_max_s']:.3f} s at most",
     ]
-    for stream, s in figures["streams"].items():
-        lines.append(f"  stream {stream}: {s['arrived']:,} rows, {s['rows_per_s']:,.0f} rows/s, {s['late']:,} late"
-                     + (", ended" if s["ended"] else ""))  # fmt: skip
-    for other, link in figures["links"].items():
-        plan = link["planned_bytes_per_s"]
-        lines.append(
-            f"  to {other}: {link['bytes']:,} bytes in {link['messages']:,} messages ({link['again']:,} again), "
-            f"{link['bytes_per_s']:,.0f} bytes/s" + ("" if plan is None else f" (planned {plan:,.0f})")
-            + ("" if link["connected"] or figures["done"] else f"; away for {link['away_s']:,.0f} s")
-        )  # fmt: skip
-    if figures["refused"]:
-        lines.append("  refused      " + ", ".join(f"{n:,} {what}" for what, n in figures["refused"].items()))
+    for name, link in facts["links"].items():
+        told = f"{link['bytes']:,} bytes, {link['messages']:,} messages, {link['empty']:,} of them without rows"
+        lines.append(f"  {name}: {told}")
     return "\n".join(lines)
-
-
-os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # what goes wrong is said in words of our own

@@ -196,8 +196,9 @@ class Sweep:
         )  # fmt: skip
 
     def _sweep(self, conditions: Conditions) -> list[Point]:
-        ends = (self.values[0], self.values[-1])
-        return [{self.of: value} for value in (ends if conditions.quick else self.values)]
+        usual = getattr(One(), self.of, None) or getattr(Net(), self.of)
+        few = tuple(dict.fromkeys((self.values[0], usual, self.values[-1])))
+        return [{self.of: value} for value in (few if conditions.quick else self.values)]
 
     def _measure(self, point: Point, seed: int, conditions: Conditions) -> Iterator[Row]:
         second, net = One(), Net()

@@ -32,7 +32,7 @@ ENVELOPE = 90  # the header of a message, JSON and all
 PART = 110  # what one more part adds to a message, beside its values
 PROBE, UPDATE, HASH, INSERT = 1e-7, 1e-7, 1e-7, 1e-7  # seconds for a row, in the paper's model
 FALSE = 0.01  # keys that a Bloom filter passes and should not
-SAMPLED = 4096  # rows that are packed to learn a size
+SAMPLED, MOST_APART = 4096, 32  # rows that are packed to learn a size, and how far they may lie apart
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class Model(ABC):
     links: Links
     sites: dict[str, str]
     objective: Objective = "time"
-    _sizes: dict[tuple[tuple[str, ...], int], float] = field(default_factory=dict)
+    _sizes: dict[tuple[tuple[str, ...], int, int], float] = field(default_factory=dict)
     _rates: dict[tuple[str, ...], float] = field(default_factory=dict)
     relative: ClassVar[bool] = False  # whether what an edge ships is the same wherever the rows are
 
@@ -126,50 +126,73 @@ class Model(ABC):
 
     def delivery(self, rows: Rows, receiver: str | None) -> EdgeCost:
         """What it costs to bring matches to where they are wanted."""
-        if receiver is None:
+        if receiver is None or receiver == rows.site:
             return EdgeCost(())
-        return EdgeCost((self.ship(rows.site, receiver, "matches", self.bound.columns(rows.done), rows.rate),))
+        ship = self.ship(rows.site, receiver, "matches", self.bound.columns(rows.done), rows.rate)
+        sample = self.figures.matches
+        if sample is not None and sample.num_rows:
+            count = max(1, min(ceil(ship.rows / max(ship.messages, 1e-9)), sample.num_rows))
+            width = (_encoded(sample.slice(0, count)) - ENVELOPE) / count
+            ship = replace(ship, bytes=HEADER_BYTES + ENVELOPE + width * ship.rows)
+        return EdgeCost((ship,))
 
-    def ship(self, sender: str, receiver: str, what: str, columns: list[str], rate: float, shared: str = "") -> Ship:
-        """A channel with some columns, and the time of rows."""
+    def ship(
+        self,
+        sender: str,
+        receiver: str,
+        what: str,
+        columns: list[str],
+        rate: float,
+        shared: str = "",
+        share: float = 1.0,
+    ) -> Ship:
+        """A channel with some columns and the time of rows, a share of those that there are."""
         rows = rate * self.figures.tau
-        size, messages = self.size(columns, rows)
+        size, messages = self.size(columns, rows, share=share)
         return Ship(sender, receiver, what, rows, size, messages, shared)
 
     # -- sizes -----------------------------------------------------------------------------------------------------
 
-    def size(self, columns: list[str], rows: float, timed: bool = True) -> tuple[float, float]:
+    def size(self, columns: list[str], rows: float, timed: bool = True, share: float = 1.0) -> tuple[float, float]:
         """Bytes and messages of so many rows in an interval, on average; seldom rows are few messages."""
-        some = 1.0 - exp(-rows)
+        busy = self.figures.busy.get(columns[0].partition(".")[0], 1.0) if columns else 1.0
+        some = min(1.0 - exp(-rows), busy)
         if some <= 0.0:
             return ENVELOPE + HEADER_BYTES, 0.0
         empty = (1.0 - some) * (ENVELOPE + HEADER_BYTES)
-        return some * self._packed(tuple(columns), rows / some, timed) + empty, some
+        return some * self._packed(tuple(columns), rows / some, timed, share) + empty, some
 
-    def _packed(self, columns: tuple[str, ...], rows: float, timed: bool) -> float:
+    def _packed(self, columns: tuple[str, ...], rows: float, timed: bool, share: float) -> float:
         known = all(c.partition(".")[0] in self.figures.samples for c in columns)
         if not known or not columns:
             width = sum(self.figures.widths.get(c, 8.0) for c in columns) + 8.0 * timed
             return ENVELOPE + HEADER_BYTES + rows * width
         count = max(1, min(ceil(rows), SAMPLED))
-        key = (columns, count if timed else -count)
+        apart = min(max(1, round(1 / max(share, 0.01))), MOST_APART)
+        key = (columns, count if timed else -count, apart)
         if key not in self._sizes:
-            self._sizes[key] = self._sample(columns, count, timed)
+            self._sizes[key] = self._sample(columns, count, timed, apart)
         return HEADER_BYTES + ENVELOPE + (self._sizes[key] - ENVELOPE) * rows / count
 
-    def _sample(self, columns: tuple[str, ...], count: int, timed: bool) -> float:
-        """The packed bytes of rows from the middle of the samples."""
+    def _sample(self, columns: tuple[str, ...], count: int, timed: bool, apart: int) -> float:
+        """The packed bytes of rows from the middle of the samples; chosen rows lie apart, and pack less well."""
         arrays = []
         names = ([TIME] if timed else []) + list(columns)
         for name in names:
             table = self.figures.samples[(columns[0] if name == TIME else name).partition(".")[0]]
-            start = max(0, (table.num_rows - count) // 2)
-            column = table[name].slice(start, count)
+            start = max(0, (table.num_rows - count * apart) // 2)
+            column = table[name].slice(start, count * apart)
+            if apart > 1:
+                column = column.take(pa.array(range(0, len(column), apart)))
             while len(column) < count and len(column):
                 column = pa.chunked_array([*column.chunks, *column.chunks])
             arrays.append(column.slice(0, count).combine_chunks() if len(column) else pa.nulls(count, column.type))
-        part = Part(pa.table(dict(zip(map(str, range(len(arrays))), arrays, strict=True))))
-        return float(len(Message("0" * 12, "a/b.step", "A", "B", 1000, {"a/b.k": part}).encode()))
+        return _encoded(pa.table(dict(zip(map(str, range(len(arrays))), arrays, strict=True))))
+
+
+def _encoded(table: pa.Table) -> float:
+    """The bytes of a message with a table."""
+    return float(len(Message("0" * 12, "a/b.step", "A", "B", 1000, {"a/b.k": Part(table)}).encode()))
 
 
 @dataclass(frozen=True)
@@ -228,7 +251,8 @@ class Corrected(Model):
     def unsent_rows(self, case: _Case) -> list[Ship]:
         """SM-S1: partial rows, and the window's rows that they ask for first."""
         what, rate = f"rows of {case.stream} never sent", case.other * case.meeting.asked
-        return [self._partial(case), self.ship(case.there, case.here, what, case.window, rate)]
+        rows = self.ship(case.there, case.here, what, case.window, rate, share=case.meeting.asked)
+        return [self._partial(case), rows]
 
     def asked_rows(self, case: _Case) -> list[Ship]:
         """SM-S2: values, those that are asked for, and their rows, which go with the next values."""
@@ -244,7 +268,8 @@ class Corrected(Model):
     def valued_rows(self, case: _Case) -> list[Ship]:
         """SM-D1: values, and the arriving rows that have one of them."""
         rate = case.rate * case.meeting.share
-        return [*self._update(case), self.ship(case.here, case.there, "rows with a value", case.arriving, rate)]
+        rows = self.ship(case.here, case.there, "rows with a value", case.arriving, rate, share=case.meeting.share)
+        return [*self._update(case), rows]
 
     def judged_rows(self, case: _Case) -> list[Ship]:
         """SM-D2: partial rows, a bit for each, and the arriving rows that have partners."""
@@ -252,14 +277,16 @@ class Corrected(Model):
         size = HEADER_BYTES + ENVELOPE + PART * partial.messages + partial.rows / 8
         bits = Ship(case.there, case.here, "bits of partial rows", partial.rows, size, partial.messages)
         rate = case.rate * case.meeting.share
-        return [partial, bits, self.ship(case.here, case.there, "rows with partners", case.arriving, rate)]
+        rows = self.ship(case.here, case.there, "rows with partners", case.arriving, rate, share=case.meeting.share)
+        return [partial, bits, rows]
 
     def filtered_rows(self, case: _Case) -> list[Ship]:
         """BF-S1: a filter of keys, and the window's rows that it passes first."""
         asked, batch = case.meeting.asked, max(case.other * self.figures.tau, 1e-9)
-        passed = 1 - (1 - FALSE) ** (self.figures.window[case.stream] / batch)  # each interval asks about each row
+        passed = 1 - (1 - FALSE) ** (1 + self.figures.window[case.stream] / batch)  # each interval asks about each row
         what, rate = f"rows of {case.stream} never sent", case.other * (asked + (1 - asked) * passed)
-        return [self._filter(case, case.here, 1.0), self.ship(case.there, case.here, what, case.window, rate)]
+        rows = self.ship(case.there, case.here, what, case.window, rate, share=asked)
+        return [self._filter(case, case.here, 1.0), rows]
 
     def short_rows(self, case: _Case) -> list[Ship]:
         """BF-D1: values of 32 bits, and the arriving rows that have one of them."""
@@ -271,7 +298,8 @@ class Corrected(Model):
         """BF-D2: a filter of keys, a filter of those in the window, and the arriving rows that it passes."""
         share = min(1.0, case.meeting.share + FALSE)
         back = self._filter(case, case.there, share)
-        rows = self.ship(case.here, case.there, "rows with partners", case.arriving, case.rate * share)
+        what, rate = "rows with partners", case.rate * share
+        rows = self.ship(case.here, case.there, what, case.arriving, rate, share=share)
         return [self._filter(case, case.here, 1.0), back, rows]
 
     def _filter(self, case: _Case, sender: str, share: float) -> Ship:

@@ -3,12 +3,14 @@
 Given (with the paper's assumption: keys uniform, the smaller domain inside the larger one), or measured from samples of
 the streams. For rows of one stream that meet the window of another:
 
-    share      of arriving rows that have a partner in the window                                      f12
+    share      of arriving rows whose key is in the window                                             f12
     pairs      how many partners an arriving row has
-    asked      of the window's rows, the share that some later arriving row asks for                   f21
-    around     of the window's rows, the share whose key some arriving row has within a window, before or after
-    fresh      of the window's rows, the share whose key is not in the window when they come
+    asked      of the window's rows, the share whose key some later arriving row has                   f21
+    around     the same for arriving rows that come within a window before or after
+    fresh      of the window's rows, the share that brings a key which is not in the window
     few        distinct keys of a batch of arriving rows, for each of its rows
+
+Semijoins see intervals: all but `pairs` are of keys in the window at some time of the arriving row's interval.
 """
 
 from __future__ import annotations
@@ -21,12 +23,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from windrow.engine.intake import as_table
+from windrow.engine.bind import bind
+from windrow.engine.engine import Engine
+from windrow.engine.intake import as_table, plain_schemas
 from windrow.engine.prepare import rows_of, tables
 from windrow.errors import SpecError
 from windrow.sites.bound import NEVER, NUMBER, TIME, Bound
 from windrow.sites.values import codes_of
 from windrow.spec import Query
+
+FIRST, MANY = 5_000, 1_000_000  # rows of each sample whose matches are looked at, and matches that are too many
 
 
 @dataclass(frozen=True)
@@ -52,6 +58,8 @@ class Figures:
     meetings: dict[tuple[str, str], Meeting]  # arriving stream, stream of the window
     distinct: dict[str, float] = field(default_factory=dict)  # keys, for the paper's model
     samples: dict[str, pa.Table] = field(default_factory=dict)  # in wire form, in order of time
+    busy: dict[str, float] = field(default_factory=dict)  # the share of intervals that bring rows
+    matches: pa.Table | None = None  # some matches: they repeat rows, and pack better than those
 
     def meeting(self, streams: Iterable[str], stream: str) -> Meeting:
         """How joined rows meet a window by the keys of some of their streams, taken as independent of each other."""
@@ -119,7 +127,38 @@ def measured(bound: Bound, samples: Mapping[str, Any], unit_seconds: float) -> F
     window = {name: _window_rows(bound, name, table) for name, table in rows.items()}
     widths = {c: t[c].nbytes / max(t.num_rows, 1) for t in rows.values() for c in t.column_names if c[0] != "@"}
     rates = {name: table.num_rows / span for name, table in rows.items()}
-    return Figures(bound.tau * unit_seconds, rates, window, widths, meetings, {}, rows)
+    intervals = max(span / (bound.tau * unit_seconds), 1.0)
+    busy = {n: min(1.0, len(np.unique(bound.interval_of(t[TIME].to_numpy()))) / intervals) for n, t in rows.items()}
+    matches = _matches(bound, {name: as_table(samples[name], name) for name in bound.query.names}, meetings)
+    return Figures(bound.tau * unit_seconds, rates, window, widths, meetings, {}, rows, busy, matches)
+
+
+def _matches(
+    bound: Bound, samples: Mapping[str, pa.Table], meetings: Mapping[tuple[str, str], Meeting]
+) -> pa.Table | None:
+    """Matches of the first rows of the samples, with wire names; None where there might be too many."""
+    most = [max((m.pairs for (_, to), m in meetings.items() if to == name), default=1.0) for name in bound.query.names]
+    if FIRST * prod(max(pairs, 1.0) for pairs in most) > MANY:
+        return None
+    query = bound.binding.query.with_(select=[(column, column) for column in bound.columns(bound.query.names)])
+    first = {}
+    for name, table in samples.items():
+        time = bound.query.stream(name).time
+        first[name] = (table if time is None else table.sort_by(time)).slice(0, FIRST)
+    return Engine(query, {name: table.schema for name, table in first.items()}).push(first).slice(0, FIRST)
+
+
+def earliest(query: Query, samples: Mapping[str, Any]) -> int:
+    """The earliest time of all samples, in units of the query's times."""
+    given = {name: as_table(samples[name], name) for name in query.names}
+    binding = bind(
+        query.with_(memory=None, policy="fifo"), plain_schemas({n: t.schema for n, t in given.items()}, query.names)
+    )
+    found = []
+    for place, table in enumerate(tables(binding, given)):
+        rows = rows_of(binding, place, table)
+        found += [int(rows.time[rows.counted].min())] if rows.counted.any() else []
+    return min(found, default=0)
 
 
 def wire_rows(bound: Bound, name: str, table: pa.Table) -> pa.Table:
@@ -146,36 +185,60 @@ def _equal(bound: Bound, a: str, b: str) -> bool:
         return False
 
 
-def _moments(bound: Bound, stream: str, rows: pa.Table, asking: pa.Table) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Of a window's rows their times and last moments, and of asking rows their moments, all on one scale."""
-    until = bound.until(stream, rows)
-    if bound.lives[stream].rows is None:
-        return rows[TIME].to_numpy(), until, asking[TIME].to_numpy()
-    count = np.searchsorted(rows[TIME].to_numpy(), asking[TIME].to_numpy(), side="right")
-    number = np.append(rows[NUMBER].to_numpy(), NEVER)
-    return rows[NUMBER].to_numpy(), until, number[count]
+class _Moments:
+    """A window's rows on the scale of its moments: when they begin and end to be in it, and when others ask."""
+
+    def __init__(self, bound: Bound, stream: str, rows: pa.Table) -> None:
+        self.bound, self.time = bound, rows[TIME].to_numpy()
+        self.number = None if bound.lives[stream].rows is None else rows[NUMBER].to_numpy()
+        self.begin = self.time if self.number is None else self.number
+        self.until = bound.until(stream, rows)
+
+    def at(self, time: np.ndarray) -> np.ndarray:
+        """The moments of times: as they are, or how many rows of the stream came before them."""
+        if self.number is None:
+            return time
+        return np.append(self.number, self.number[-1:] + 1)[np.searchsorted(self.time, time, side="right")]
+
+    def ends(self, time: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The first and the last moment of the intervals of times."""
+        first = self.bound.origin + self.bound.interval_of(time) * self.bound.tau
+        return self.at(first), self.at(first + self.bound.tau - 1)
 
 
 def _measured(bound: Bound, a: str, b: str, arriving: pa.Table, window: pa.Table) -> Meeting:
-    """Count partners by code: the k-th asking row of a key sees those window rows of the key that are alive."""
+    """Count partners by code, and keys by code and interval."""
     keys = bound.keys(b, (a,))
     ours, theirs = codes_of(window, keys.mine, keys.types), codes_of(arriving, keys.theirs, keys.types)
     if not len(ours) or not len(theirs):
         return Meeting(0.0, 0.0, 0.0, 0.0, 1.0, 1.0)
-    begin, until, now = _moments(bound, b, window, arriving)
-    alive = _Ranks(ours, begin).until(theirs, now) - _Ranks(ours, until).before(theirs, now)
-    later = _Ranks(theirs, now)
-    met = later.until(ours, until) - later.before(ours, begin)
-    reach = until - begin
-    near = later.until(ours, until) - later.before(ours, begin - np.minimum(reach, NEVER // 2))
-    own = _Ranks(ours, begin)
-    held = own.before(ours, begin) - _Ranks(ours, until).before(ours, begin)
-    intervals = bound.interval_of(arriving[TIME].to_numpy())
-    pairs = np.unique(np.stack([intervals, theirs.view(np.int64)]), axis=1).shape[1]
+    scale, time = _Moments(bound, b, window), arriving[TIME].to_numpy()
+    begin, until, now = scale.begin, scale.until, scale.at(time)
+    low, high = scale.ends(time)
+    begun, ended = _Ranks(ours, begin), _Ranks(ours, until)
+    alive = begun.until(theirs, now) - ended.before(theirs, now)
+    known = begun.until(theirs, high) - ended.before(theirs, low)
+    asks, asked = _Ranks(theirs, low), _Ranks(theirs, high)
+    met = asks.until(ours, until) - asked.before(ours, begin)
+    reach = np.minimum(until - begin, NEVER // 2)
+    near = asks.until(ours, until) - asked.before(ours, begin - reach)
     return Meeting(
-        float((alive > 0).mean()), float(alive.mean()), float((met > 0).mean()), float((near > 0).mean()),
-        float((held <= 0).mean()), pairs / len(theirs),
+        float((known > 0).mean()), float(alive.mean()), float((met > 0).mean()), float((near > 0).mean()),
+        _fresh(bound, scale, ours, begun, ended), _distinct(bound, time, theirs) / len(theirs),
     )  # fmt: skip
+
+
+def _fresh(bound: Bound, scale: _Moments, ours: np.ndarray, begun: _Ranks, ended: _Ranks) -> float:
+    """The share of rows that open an entry: first of their key in an interval, and none in the window before it."""
+    first, _ = scale.ends(scale.time)
+    earlier, _ = scale.ends(scale.time - bound.tau)
+    new = begun.before(ours, first) - ended.before(ours, earlier) <= 0
+    return _distinct(bound, scale.time[new], ours[new]) / len(ours)
+
+
+def _distinct(bound: Bound, time: np.ndarray, codes: np.ndarray) -> int:
+    """How many different keys there are, summed over intervals."""
+    return int(np.unique(np.stack([bound.interval_of(time), codes.view(np.int64)]), axis=1).shape[1])
 
 
 class _Ranks:

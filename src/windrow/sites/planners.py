@@ -22,6 +22,7 @@ from windrow.spec import Query
 
 Sequence = tuple[tuple[str, str], ...]
 HERE = "@here"
+FEW = 5  # sites, of which all are tried as the one that everything is shipped to
 ROUNDS = 3  # of choosing again what others ship for free
 Free = frozenset[tuple[str, str]]
 """Streams that are shipped to a site anyway: (channel, receiver)."""
@@ -180,8 +181,16 @@ def plan_all(search: Search, planner: str) -> dict[str, Choice]:
 
 
 def shared(search: Search, choices: Mapping[str, Choice]) -> dict[str, Choice]:
-    """The sequences chosen again, each with what the others ship for free, as long as the sum falls."""
-    best = dict(choices)
+    """The sequences chosen again, each with what the others ship for free, as long as the sum falls.
+
+    One sequence alone may not find it worth while to ship a stream that many could use: so this begins from the best of
+    the sequences as they are, and of those that would be chosen if everything were shipped to one site.
+    """
+    starts = [dict(choices)]
+    for site in _busiest(search):
+        everything = frozenset((channel, site) for name in search.model.sites for channel in (name, f"{name}#"))
+        starts.append({head: exact(search, head, everything) for head in choices})
+    best = min(starts, key=lambda start: total(search, start))
     cost = total(search, best)
     for _ in range(ROUNDS):
         before = cost
@@ -195,6 +204,15 @@ def shared(search: Search, choices: Mapping[str, Choice]) -> dict[str, Choice]:
         if cost >= before:
             break
     return best
+
+
+def _busiest(search: Search) -> list[str]:
+    """The sites with the most rows: all of few, so that others bring the least there."""
+    rates: dict[str, float] = {}
+    for name, site in search.model.sites.items():
+        rates[site] = rates.get(site, 0.0) + search.model.figures.rates[name]
+    ordered = sorted(rates, key=lambda site: -rates[site])
+    return ordered if len(ordered) <= FEW else ordered[:2]
 
 
 def ships(choice: Choice) -> Iterator[Ship]:

@@ -17,7 +17,7 @@ from windrow.errors import SpecError
 from windrow.record import one_of
 from windrow.sites.bound import Bound
 from windrow.sites.costs import Corrected, Model, Objective, Paper
-from windrow.sites.figures import Figures, measured
+from windrow.sites.figures import Figures, earliest, measured
 from windrow.sites.links import Links
 from windrow.sites.planners import PLANNERS, Choice, Search, plan_all, shared, total
 from windrow.sites.plans import Plan
@@ -65,6 +65,15 @@ class Planned:
                     found.append(line | {"delay_s": link.seconds(ship.bytes)})
         return found
 
+    def expected(self) -> dict[str, float]:
+        """Bytes that go over each link in a second, as {"A -> B": bytes}."""
+        found: dict[str, float] = {}
+        for line in self.lines():
+            if line["bytes_per_s"] and line["from"] != line["to"]:
+                ends = f"{line['from']} -> {line['to']}"
+                found[ends] = found.get(ends, 0.0) + line["bytes_per_s"]
+        return found
+
     @property
     def bytes(self) -> float:
         """Bytes that are shipped in a second."""
@@ -101,7 +110,7 @@ def plan(
     query: Query, sites: Mapping[str, str], links: Any = None, *, samples: Mapping[str, Any] | None = None,
     figures: Figures | None = None, schemas: Mapping[str, pa.Schema] | None = None, interval: Any = "100 ms",
     delay: Any = 0, objective: Objective = "time", planner: Literal["auto", "greedy", "exhaustive", "exact"] = "auto",
-    model: Literal["corrected", "paper"] = "corrected", result_at: str | None = None, origin: int = 0,
+    model: Literal["corrected", "paper"] = "corrected", result_at: str | None = None, origin: int | None = None,
     programs: tuple[str, ...] = (), step_seconds: float = 1.0,
 ) -> Planned:  # fmt: skip
     """The cheapest plan that a planner finds.
@@ -114,6 +123,7 @@ def plan(
         objective: "time" (seconds under way and at work, the paper's), "bytes", or "money" (by the links' prices).
         planner: "auto" is exhaustive up to 5 streams, exact up to 9, then greedy.
         model: "corrected", or "paper" for appendix B as it is printed.
+        origin: when interval 0 begins, in units of the times; None is the earliest time of the samples.
         programs: the programs that may be used; all, if none is named.
         step_seconds: how long a unit of time takes, where times are plain numbers.
     """
@@ -124,6 +134,8 @@ def plan(
     if schemas is None:
         raise SpecError("plan needs samples= of the streams, or figures= and schemas=")
     length = parse_duration(interval, "the interval")
+    if origin is None:
+        origin = 0 if samples is None else earliest(query, samples)
     bound = Bound(query, dict(schemas), length, origin)
     if figures is None:
         assert samples is not None

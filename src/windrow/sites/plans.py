@@ -124,6 +124,14 @@ class Plan(Record):
         """How many intervals a question and its answer may be under way."""
         return 1 + -(-2 * self.delay.amount // self.interval.amount)
 
+    @property
+    def tail(self) -> int:
+        """How many intervals without rows must follow the last one with rows, so that every question is answered.
+
+        In a tree the joined rows of a node, whose answers lag, are the window that the next node's questions go to.
+        """
+        return self.lag * max(1, len(self.tree) - 1)
+
     @cached_property
     def id(self) -> str:
         """A digest of the plan."""

@@ -161,7 +161,7 @@ class _Run:
     def run(self, pieces: dict[str, list[tuple[int, pa.Table]]]) -> Simulation:
         """Feed every interval when it ends, deliver messages when they arrive."""
         last = max((parts[-1][0] for parts in pieces.values() if parts), default=-1)
-        intervals = last + 1 + self.network.plan.lag
+        intervals = last + 1 + self.network.plan.tail
         if intervals > MOST_INTERVALS:
             raise InputError(f"the tables span {intervals:,} intervals: give the plan an origin, or a longer interval")
         rows = {name: dict(parts) for name, parts in pieces.items()}

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from windrow.state.coding import key_codes
 from windrow.state.columns import empty_table
@@ -36,7 +37,6 @@ class Values:
         self.count = np.zeros(0, np.int64)
         self.flag = np.zeros(0, np.bool_)  # at the window: its rows were sent. At the copy: they were asked for
         self.next = 0
-        self._sorted: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.codes)
@@ -45,11 +45,8 @@ class Values:
         """The place of each key's entry; -1 where there is none."""
         if not len(self.codes) or not len(codes):
             return np.full(len(codes), -1)
-        if self._sorted is None:
-            self._sorted = np.argsort(self.codes)
-        at = np.searchsorted(self.codes, codes, sorter=self._sorted)
-        place = self._sorted[np.minimum(at, len(self.codes) - 1)]
-        return np.where(self.codes[place] == codes, place, -1)
+        found = pc.index_in(pa.array(codes), value_set=pa.array(self.codes))
+        return np.asarray(found.fill_null(-1).to_numpy(), np.int64)
 
     def open(self, codes: Codes, counts: np.ndarray | None = None) -> None:
         """New entries, for keys that have none, in this order."""
@@ -60,7 +57,6 @@ class Values:
         self.count = np.concatenate([self.count, np.zeros(len(codes), np.int64) if counts is None else counts])
         self.flag = np.concatenate([self.flag, np.zeros(len(codes), np.bool_)])
         self.next += len(codes)
-        self._sorted = None
 
     def add(self, codes: Codes) -> tuple[np.ndarray, np.ndarray]:
         """Count rows with these keys: the place of each row's entry, and the first row of each new entry."""
@@ -68,11 +64,13 @@ class Values:
         fresh = np.flatnonzero(place < 0)
         first = np.zeros(0, np.int64)
         if len(fresh):
-            new, where = np.unique(codes[fresh], return_index=True)
+            new, where, which = np.unique(codes[fresh], return_index=True, return_inverse=True)
             order = np.argsort(where)  # entries stand in the order in which their keys came
+            rank = np.empty(len(order), np.int64)
+            rank[order] = np.arange(len(self), len(self) + len(order))
+            place[fresh] = rank[which]
             first = fresh[where[order]]
             self.open(new[order])
-            place = self.find(codes)
         self.count += np.bincount(place, minlength=len(self))
         return place, first
 
@@ -90,7 +88,7 @@ class Values:
             keep = np.ones(len(self), np.bool_)
             keep[places] = False
             self.codes, self.number, self.count = self.codes[keep], self.number[keep], self.count[keep]
-            self.flag, self._sorted = self.flag[keep], None
+            self.flag = self.flag[keep]
 
     # -- snapshots -------------------------------------------------------------------------------------------------
 

@@ -1,41 +1,35 @@
-"""Description: one file that says which streams there are, where, how sites reach each other, and by which plan.
+"""Description: what a setting says beyond its query (sites/setting.py): addresses, plan, columns, where rows come from.
 
-Every site has a copy of the file, in TOML or JSON:
+Every site has a copy of the file. Beside what planning needs it has
 
+    plan = "plan.json"                                 as `windrow sites plan -o` writes it, or as a table:
+                                                       { sequences = { clicks = [["orders", "SM-D1"]], … } }
     hold = "256 MB"                                    what a site may hold for others that are away or behind
+    snapshot = "32 MB"                                 how much may come in before state is written anew
 
-    [query]                                            as windrow.Query takes it
-    on = "user"
+    [streams.clicks]
+    file = "clicks"                                    a file, or a folder; or none: rows are handed over, as by Spark
+    schema = { ts = "timestamp[us]", user = "int64" }  or what its files say, where those are at hand
+    follow = true                                      more files may come
+    pace = 1                                           rows come when their time does
+    idle = "5 s"                                       a stream that is silent for so long goes on by the wall clock
 
-    [streams.clicks]                                   in the order that breaks ties
-    site = "paris"
-    time = "ts"
-    window = "10 minutes"
-    lateness = "5 s"
-    schema = { ts = "timestamp[us]", user = "int64" }  or what its files say
-    files = "clicks"                                   or none: rows are handed over, as by Spark
-
-    [sites.paris]
-    address = "10.0.0.1:7015"
-    folder = "state/paris"                             state and results; beside this file unless it is absolute
-
-    [links."paris - tokyo"]                            for planning and simulation
-    latency = "120 ms"
-
-    [plan]                                             or plan = "plan.json", as `windrow sites plan` writes it
-    interval = "1 s"
-    sequences = { clicks = [["orders", "SM-D1"]], orders = [["clicks", "SP-S"]] }
+    [sites.edge]
+    address = "10.0.0.1:7015"                          where others reach it; it listens there, or on listen = "…"
+    folder = "state/edge"                              state and results; beside this file unless it is absolute
+    certificate = "edge.pem"
+    key = "edge.key"
 
     [security]                                         where sites listen beyond loopback
     authority = "ca.pem"
+    token = "token.txt"
 """
 
 import hashlib
 import json
 import re
-import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from pathlib import Path
@@ -44,16 +38,16 @@ from typing import Any
 import pyarrow as pa
 
 from windrow.engine.intake import plain_schema
-from windrow.errors import InputError, SpecError, alternatives
+from windrow.errors import SpecError, alternatives
 from windrow.files import open_table
 from windrow.record import number
 from windrow.sites.bound import Bound
 from windrow.sites.ground.trust import Trust, read_token
-from windrow.sites.links import Links
 from windrow.sites.messages import VERSION
 from windrow.sites.network import Network
 from windrow.sites.plans import Plan
-from windrow.spec import Query, Stream, Window
+from windrow.sites.setting import Setting, read_plan, read_setting
+from windrow.spec import Query
 from windrow.spec.bytesize import parse_bytes
 from windrow.spec.durations import Duration, parse_duration
 
@@ -62,11 +56,8 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
 _ADDRESS = re.compile(r"(\[[0-9a-fA-F:]+\]|[A-Za-z0-9_.-]+):(\d{1,5})")
 _TIMESTAMP = re.compile(r"timestamp\[(s|ms|us|ns),\s*(?:tz=)?([^\]]+)\]")
 _DECIMAL = re.compile(r"decimal128\((\d+),\s*(\d+)\)")
-_QUERY = ("on", "select", "patience")
-_STREAM = ("time", "window", "lateness", "where")
-_FEED = ("files", "follow", "pace", "starts", "idle")
 _SITE = ("address", "listen", "folder", "certificate", "key")
-_TOP = ("hold", "query", "streams", "sites", "links", "plan", "security", "snapshot")
+_PLAN = ("sequences", "tree", "dense_counts")
 
 
 @dataclass(frozen=True)
@@ -102,16 +93,21 @@ class Description:
     """What the file says."""
 
     path: Path
-    query: Query
-    places: Mapping[str, str]  # the site of each stream
+    setting: Setting
     feeds: Mapping[str, Feed]
     stations: Mapping[str, Station]
-    links: Links
     hold: int
     snapshot_bytes: int  # how many bytes may come in before state is written anew
-    _plan: Any = None
-    _schemas: Mapping[str, Any] = field(default_factory=dict)
-    _security: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def query(self) -> Query:
+        """What is joined."""
+        return self.setting.query
+
+    @property
+    def places(self) -> dict[str, str]:
+        """The site of each stream."""
+        return self.setting.sites
 
     def station(self, name: str) -> Station:
         """The site of a name."""
@@ -119,24 +115,10 @@ class Description:
             raise SpecError(f"{self.path} has no site {name!r}{alternatives(name, self.stations, 'sites')}")
         return self.stations[name]
 
-    @cached_property
+    @property
     def plan(self) -> Plan:
         """The plan; the same at every site."""
-        given = {"query": self.query, "sites": dict(self.places), **self._planned[0]}
-        return Plan.from_dict(given | {"origin": self._origin(given)})
-
-    def _origin(self, given: Mapping[str, Any]) -> int:
-        """Where interval 0 begins: a number in units of the times, or a time of the calendar (without a zone, UTC)."""
-        origin = given.get("origin", 0)
-        if isinstance(origin, str):
-            origin = _moment(origin, self.path)
-        if not isinstance(origin, datetime):
-            return int(origin)
-        unit = Bound(self.query, self.schemas, parse_duration(given.get("interval", "100 ms"), "the interval")).unit
-        if unit not in _PER_SECOND:
-            raise SpecError(f"{self.path}: plan.origin is a time of the calendar, and the streams' times are numbers")
-        since = origin.replace(tzinfo=origin.tzinfo or UTC) - datetime(1970, 1, 1, tzinfo=UTC)
-        return since // timedelta(microseconds=1) * _PER_SECOND[unit] // 10**6
+        return self._planned[0]
 
     @property
     def planned_bytes(self) -> dict[str, float]:
@@ -144,14 +126,37 @@ class Description:
         return self._planned[1]
 
     @cached_property
-    def _planned(self) -> tuple[dict[str, Any], dict[str, float]]:
-        if self._plan is None:
-            raise SpecError(f"{self.path} has no plan: write one with windrow sites plan {self.path} -o plan.json")
-        if isinstance(self._plan, Mapping):
-            return dict(self._plan), {}
-        found = _loaded(self.path.parent / str(self._plan))
-        expected = {str(ends): float(rate) for ends, rate in found.pop("bytes_per_second", {}).items()}
-        return {name: value for name, value in found.items() if name not in ("query", "sites", "version")}, expected
+    def _planned(self) -> tuple[Plan, dict[str, float]]:
+        given = self.setting.data.get("plan")
+        if given is None:
+            make = f"write one with windrow sites plan {self.path} -o plan.json"
+            raise SpecError(f"{self.path} has no plan: {make}, and say plan = 'plan.json'")
+        if isinstance(given, str):
+            plan, expected = read_plan(self.path.parent / given)
+            if plan.query != self.query or dict(plan.sites) != self.places:
+                raise SpecError(f"{given} is a plan for other streams or windows than {self.path} has: plan anew")
+        else:
+            _known(given, _PLAN, f"{self.path}: plan")
+            s = self.setting
+            plan = Plan(s.query, s.sites, interval=s.interval, delay=s.delay, result_at=s.result_at,
+                        origin=self._origin(), **given)  # fmt: skip
+            expected = {}
+        for place in plan.places:
+            self.station(place)
+        return plan, expected
+
+    def _origin(self) -> int:
+        """Where interval 0 begins: a number in units of the times, or a time of the calendar (without a zone, UTC)."""
+        origin = self.setting.data.get("origin", 0)
+        if isinstance(origin, str):
+            origin = _moment(origin, self.path)
+        if not isinstance(origin, datetime):
+            return int(origin)
+        unit = Bound(self.query, self.schemas, parse_duration(self.setting.interval, "the interval")).unit
+        if unit not in _PER_SECOND:
+            raise SpecError(f"{self.path}: origin is a time of the calendar, and the streams' times are numbers")
+        since = origin.replace(tzinfo=origin.tzinfo or UTC) - datetime(1970, 1, 1, tzinfo=UTC)
+        return since // timedelta(microseconds=1) * _PER_SECOND[unit] // 10**6
 
     @cached_property
     def schemas(self) -> dict[str, pa.Schema]:
@@ -159,7 +164,7 @@ class Description:
         return {name: self._schema(name) for name in self.query.names}
 
     def _schema(self, stream: str) -> pa.Schema:
-        if given := self._schemas.get(stream):
+        if given := self.setting.data["streams"][stream].get("schema"):
             return pa.schema([pa.field(column, data_type(kind, stream)) for column, kind in given.items()])
         files = self.feeds[stream].files
         if files is None or not files.exists():
@@ -182,7 +187,7 @@ class Description:
 
     def trust(self, name: str | None = None) -> Trust:
         """Who may talk to a site, and what it shows; without a name, what anybody at this place can show."""
-        here, given = self.path.parent, self._security
+        here, given = self.path.parent, self.setting.data.get("security", {})
         names = [name] if name else [s.name for s in self.stations.values() if s.key and s.key.exists()]
         station = self.station(names[0]) if names else None
         token, authority = given.get("token"), given.get("authority")
@@ -198,80 +203,41 @@ class Description:
 def describe(path: str | Path) -> Description:
     """Read a description, or say what is wrong with it."""
     path = Path(path)
-    data = _loaded(path)
-    _known(data, _TOP, str(path))
-    streams, sites = _table(data, "streams", path), _table(data, "sites", path)
-    for name, entry in streams.items():
-        _known(entry, ("site", "schema", *_STREAM, *_FEED), f"{path}: streams.{name}")
-        if "site" not in entry:
-            raise SpecError(f"{path}: streams.{name} does not say at which site it is")
-    query = _table(data, "query", path)
-    _known(query, _QUERY, f"{path}: query")
-    made = Query(streams=[_stream(name, entry) for name, entry in streams.items()], **query)
-    security = data.get("security", {})
-    _known(security, ("authority", "token", "mutual"), f"{path}: security")
-    stations = {name: _station(name, entry, path) for name, entry in sites.items()}
-    places = {name: str(entry["site"]) for name, entry in streams.items()}
-    for name, site in places.items():
+    setting = read_setting(path)
+    data = setting.data
+    if "sites" not in data:
+        raise SpecError(f"{path} has no [sites.NAME] with the address of each site")
+    stations = {name: _station(name, entry, path) for name, entry in _known(data["sites"], None, "sites").items()}
+    for name, site in setting.sites.items():
         if site not in stations:
             raise SpecError(f"{path}: streams.{name} is at {site!r}{alternatives(site, stations, 'sites')}")
+        if setting.query.stream(name).time is None:
+            raise SpecError(f"streams.{name} has no time column: sites share no order but that of event times")
+    _known(data.get("security", {}), ("authority", "token", "mutual"), f"{path}: security")
     return Description(
         path=path,
-        query=made,
-        places=places,
-        feeds={name: _feed(name, entry, path.parent) for name, entry in streams.items()},
+        setting=setting,
+        feeds={name: _feed(name, entry, setting.files.get(name)) for name, entry in data["streams"].items()},
         stations=stations,
-        links=Links(data.get("links")),
         hold=parse_bytes(data.get("hold", "256 MB")),
         snapshot_bytes=parse_bytes(data.get("snapshot", "32 MB")),
-        _plan=data.get("plan"),
-        _schemas={name: entry["schema"] for name, entry in streams.items() if "schema" in entry},
-        _security=security,
     )
-
-
-def _loaded(path: Path) -> dict[str, Any]:
-    try:
-        text = path.read_text(encoding="utf-8")
-        found = json.loads(text) if path.suffix.lower() == ".json" else tomllib.loads(text)
-    except OSError as error:
-        raise InputError(f"{path}: {error.strerror}") from None
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{path}: {error}") from None
-    if not isinstance(found, dict):
-        raise InputError(f"{path}: expected named values")
-    return found
 
 
 def _moment(text: str, path: Path) -> datetime:
     try:
         return datetime.fromisoformat(text)
     except ValueError:
-        raise SpecError(f"{path}: plan.origin {text!r} is no time, such as 2024-05-31T12:00") from None
+        raise SpecError(f"{path}: origin {text!r} is no time, such as 2024-05-31T12:00") from None
 
 
-def _table(data: Mapping[str, Any], name: str, path: Path) -> dict[str, Any]:
-    found = data.get(name)
-    if not isinstance(found, dict) or not found:
-        raise SpecError(f"{path} has no table [{name}]")
-    return found
-
-
-def _known(entry: Any, names: tuple[str, ...], where: str) -> None:
+def _known(entry: Any, names: tuple[str, ...] | None, where: str) -> Mapping[str, Any]:
     if not isinstance(entry, Mapping):
-        raise SpecError(f"{where}: expected named values, got {entry!r}")
+        raise SpecError(f"{where}: expected names and values, got {entry!r}")
     for name in entry:
-        if name not in names:
-            raise SpecError(f"{where} has no setting {name!r}{alternatives(str(name), names, 'settings')}")
-
-
-def _stream(name: str, entry: Mapping[str, Any]) -> Stream:
-    given = {key: entry[key] for key in _STREAM if key in entry}
-    if "time" not in given:
-        raise SpecError(f"streams.{name} has no time column: sites share no order but that of event times")
-    if isinstance(given.get("window"), Mapping):
-        given["window"] = Window.from_dict(given["window"])
-    return Stream(name, **given)
+        if names is not None and name not in names:
+            raise SpecError(f"{where} has no {name!r}{alternatives(str(name), names, 'names')}")
+    return entry
 
 
 def _station(name: str, entry: Mapping[str, Any], path: Path) -> Station:
@@ -285,10 +251,10 @@ def _station(name: str, entry: Mapping[str, Any], path: Path) -> Station:
     return Station(name, address, folder, str(entry.get("listen", address)), **files)
 
 
-def _feed(name: str, entry: Mapping[str, Any], here: Path) -> Feed:
+def _feed(name: str, entry: Mapping[str, Any], file: Path | None) -> Feed:
     pace, starts, idle = (entry.get(key) for key in ("pace", "starts", "idle"))
     return Feed(
-        files=here / str(entry["files"]) if "files" in entry else None,
+        files=file,
         follow=bool(entry.get("follow", False)),
         pace=None if pace is None else float(number(pace, f"streams.{name}.pace")) or None,
         starts=None if starts is None else float(number(starts, f"streams.{name}.starts")),

@@ -259,7 +259,7 @@ class Running:
             for other in self.others
             if not self.told.get(other, {"done": False})["done"]
         ]
-        return min([self.lowest, *away]) + self.network.plan.lag + 2
+        return min([self.lowest, *away]) + self.network.plan.tail + 2
 
     def _close(self, stream: str, until: int) -> None:
         arrivals = self.arrivals[stream]
@@ -302,7 +302,7 @@ class Running:
         ends = {stream: end for facts in (self.facts, *self.told.values()) for stream, end in facts["ends"].items()}
         if len(ends) < len(self.network.plan.sites):
             return None
-        return int(max(ends.values())) + self.network.plan.lag
+        return int(max(ends.values())) + self.network.plan.tail
 
     @property
     def done(self) -> bool:
@@ -346,7 +346,7 @@ class Running:
         self._looked, self._since = now, 1 << 62
         self._measure()
         lowest = self.lowest
-        for old in [interval for interval in self._taken_at if interval < lowest - self.network.plan.lag]:
+        for old in [interval for interval in self._taken_at if interval < lowest - self.network.plan.tail]:
             del self._taken_at[old]
         self._complain(now)
         with self.changed:
