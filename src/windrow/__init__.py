@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from windrow import errors, policies, spark, static, statistics
+    from windrow import errors, policies, sites, spark, static, statistics
     from windrow.analysis import Analysis, analyse
     from windrow.api import Result, compare, join
     from windrow.cql.program import Cql as cql
@@ -95,6 +95,7 @@ __all__ = [
     "optimum",
     "policies",
     "repair",
+    "sites",
     "spark",
     "static",
     "statistics",
@@ -104,7 +105,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name in _HOME:
         return getattr(import_module(_HOME[name]), name)
-    if name in ("cql", "errors", "policies", "spark", "static", "statistics"):
+    if name in ("cql", "errors", "policies", "sites", "spark", "static", "statistics"):
         return import_module(f"windrow.{name}")
     raise AttributeError(f"module 'windrow' has no attribute {name!r}")
 

@@ -1,4 +1,4 @@
-"""The command line: `windrow join`, `cql`, `compare`, `optimum`, `analyse`, `demo`, `lab`, `archive`, `compile`.
+"""The command line: `windrow join`, `cql`, `compare`, `optimum`, `analyse`, `demo`, `lab`, `archive`, `sites`, `compile`.
 
 A command imports what it runs on when it runs, so that help and refusals come at once. Whatever is wrong with
 the input leaves as one line on the error stream: exit code 1 for what windrow refuses, 2 for a command that
@@ -26,6 +26,8 @@ from windrow.cli.demo import demo
 from windrow.cli.join import join
 from windrow.cli.lab import lab
 from windrow.cli.optimum import optimum
+from windrow.cli.serving import site
+from windrow.cli.sites import sites
 from windrow.errors import WindrowError
 
 # Typer carries its own copy of click or uses the installed one, by its version; this is the class of either.
@@ -107,6 +109,8 @@ app.command("analyse")(analyse)
 app.command("compare")(compare)
 app.command("compile")(compile)
 app.add_typer(lab, name="lab")
+app.add_typer(site, name="site")
+app.add_typer(sites, name="sites")
 app.add_typer(archive, name="archive")
 
 

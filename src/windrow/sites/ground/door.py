@@ -1,0 +1,163 @@
+"""Door: the only port of a site. Who comes in is asked for a certificate, then shown to the Flight server behind it.
+
+gRPC drops whoever does not speak as it expects without telling anybody. So the door does the handshake itself: a caller
+without a certificate of the authority, or one that does not speak HTTP/2, is refused here with a reason, counted, and
+logged in one line. Others are passed on, byte by byte, to the Flight server, which listens on a port of loopback that
+it has told only to the door; a call that did not come through the door is refused there.
+"""
+
+import asyncio
+import contextlib
+import socket
+import ssl
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"  # what every HTTP/2 client says first
+PATIENCE = 10.0  # seconds for a handshake
+MOST = 256  # connections at a time
+CHUNK = 1 << 18
+
+
+@dataclass(frozen=True)
+class Visitor:
+    """Who is at the other end of a connection: its address, and the names in its certificate, if it has shown one."""
+
+    address: str
+    names: frozenset[str] | None
+
+
+class Door:
+    """Listens, asks, passes on. `refuse` is called with the address and the reason of every refusal."""
+
+    def __init__(
+        self, host: str, port: int, context: ssl.SSLContext | None, refuse: Callable[[str, str], None]
+    ) -> None:
+        self.context, self.refuse = context, refuse
+        self.listener = socket.create_server((host, port), family=_family(host))
+        self.listener.setblocking(False)
+        self.port: int = self.listener.getsockname()[1]
+        self.inner = 0  # the port of the server behind the door
+        self.visitors: dict[int, Visitor] = {}  # by the port from which the door talks to the server
+        self.sent = self.received = 0  # bytes that left and came, without what TLS adds
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, name="door", daemon=True)
+
+    def open(self, inner: int) -> None:
+        """Let visitors in, to the server on a port of loopback."""
+        self.inner = inner
+        self._thread.start()
+
+    def close(self) -> None:
+        """Let nobody in any more, and end what is open."""
+        if self._thread.is_alive():
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join(PATIENCE)
+        self.listener.close()
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        self._loop.create_task(self._accept())
+        self._loop.run_forever()
+        for task in asyncio.all_tasks(self._loop):
+            task.cancel()
+        self._loop.run_until_complete(asyncio.sleep(0))
+        self._loop.close()
+
+    async def _accept(self) -> None:
+        tasks: set[asyncio.Task[None]] = set()
+        while True:
+            try:
+                connection, peer = await self._loop.sock_accept(self.listener)
+            except OSError as error:  # too many open files
+                self.refuse("", f"accepting failed: {error}")
+                await asyncio.sleep(0.1)
+                continue
+            if len(tasks) >= MOST:
+                self.refuse(_text(peer), f"{MOST} connections are open")
+                connection.close()
+                continue
+            task = self._loop.create_task(self._serve(connection, _text(peer)))
+            tasks.add(task)
+            task.add_done_callback(tasks.discard)
+
+    async def _serve(self, connection: socket.socket, address: str) -> None:
+        try:
+            reader, writer, first = await asyncio.wait_for(self._welcome(connection), PATIENCE)
+        except (OSError, ssl.SSLError, EOFError, ValueError, TimeoutError) as error:
+            connection.close()
+            self.refuse(address, _reason(error))
+            return
+        certificate = writer.get_extra_info("peercert")
+        visitor = Visitor(address, names_in(certificate) if certificate else None)
+        with contextlib.suppress(OSError):
+            await self._relay(reader, writer, first, visitor)
+        writer.close()
+
+    async def _welcome(self, connection: socket.socket) -> tuple[asyncio.StreamReader, asyncio.StreamWriter, bytes]:
+        """The handshake, and the first bytes."""
+        connection.setblocking(False)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        reader = asyncio.StreamReader(CHUNK)
+        protocol = asyncio.StreamReaderProtocol(reader)
+        options: dict[str, Any] = {} if self.context is None else {"ssl": self.context}
+        transport, _ = await self._loop.connect_accepted_socket(lambda: protocol, connection, **options)
+        try:
+            first = await reader.readexactly(len(PREFACE))
+            if first != PREFACE:
+                raise ValueError("it does not speak HTTP/2")
+        except BaseException:
+            transport.abort()
+            raise
+        return reader, asyncio.StreamWriter(transport, protocol, reader, self._loop), first
+
+    async def _relay(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, first: bytes, visitor: Visitor
+    ) -> None:
+        """Pass bytes on, both ways, until one end closes."""
+        inside, out = await asyncio.open_connection("127.0.0.1", self.inner, limit=CHUNK)
+        port = out.get_extra_info("sockname")[1]
+        self.visitors[port] = visitor
+        try:
+            out.write(first)
+            ways = [self._loop.create_task(way) for way in (self._pass(reader, out, 0), self._pass(inside, writer, 1))]
+            await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+            for way in ways:
+                way.cancel()
+        finally:
+            del self.visitors[port]
+            out.close()
+
+    async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, outward: int) -> None:
+        while data := await reader.read(CHUNK):
+            if outward:
+                self.sent += len(data)
+            else:
+                self.received += len(data)
+            writer.write(data)
+            await writer.drain()
+
+
+def names_in(certificate: Any) -> frozenset[str]:
+    """The names that a certificate speaks for: those of its subjectAltName, and its common name."""
+    found = {value for kind, value in certificate.get("subjectAltName", ()) if kind == "DNS"}
+    found |= {value for part in certificate.get("subject", ()) for kind, value in part if kind == "commonName"}
+    return frozenset(found)
+
+
+def _reason(error: BaseException) -> str:
+    if isinstance(error, ssl.SSLError):
+        return f"the TLS handshake failed: {(error.reason or str(error)).lower().replace('_', ' ')}"
+    if isinstance(error, TimeoutError):
+        return f"it said nothing for {PATIENCE:g} seconds"
+    return "it went away at once" if isinstance(error, EOFError | ConnectionError) else str(error)
+
+
+def _family(host: str) -> socket.AddressFamily:
+    return socket.AF_INET6 if ":" in host else socket.AF_INET
+
+
+def _text(peer: Any) -> str:
+    return f"{peer[0]}:{peer[1]}"

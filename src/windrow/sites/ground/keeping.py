@@ -1,0 +1,166 @@
+"""Keeping: what a site must not forget, in files: a snapshot of its state, and a journal of what came in since.
+
+    snapshot-7    state, as it was when journal-7 began: written beside, flushed, renamed
+    journal-7     entries: what streams brought, when intervals ended, which messages came; in the order they were taken
+    lock          held by the process that serves the site
+
+An entry is written and flushed before anything is done with it and before anybody is told that it is here. What a site
+does is decided by its entries, so a site that was killed does the same again from its snapshot. An entry that was not
+written to its end was not acted upon; it is cut off. Entries are a JSON header and bytes (Arrow, or a message as it
+came), with a checksum: nothing in them can run code.
+"""
+
+import contextlib
+import fcntl
+import json
+import os
+import struct
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from windrow.errors import InputError, SnapshotError
+from windrow.state.snapshot import form
+
+_HEAD = struct.Struct("<III")  # checksum, length of the header, length of the body
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One thing that came in: its kind, a few values, and bytes."""
+
+    kind: str
+    facts: dict[str, Any]
+    body: bytes = b""
+
+
+class Keeping:
+    """The files of one site."""
+
+    def __init__(self, folder: Path, site: str, description: str) -> None:
+        """Take hold of a folder, which must be new or of the same site and description."""
+        self.folder, self.mark = folder, {"site": site, "description": description}
+        self.bytes = 0  # in the journal
+        folder.mkdir(parents=True, exist_ok=True)
+        self._lock = (folder / "lock").open("a")
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise InputError(f"{folder}: another process serves this site") from None
+        self.number = max((_number(path) for path in folder.glob("snapshot-*")), default=0)
+        self._journal: Any = None
+
+    def restore(self) -> tuple[form.Snapshot | None, Iterator[Entry]]:
+        """The last snapshot, if there is one, and the entries since; then the journal goes on behind them."""
+        snapshot = None
+        path = self.folder / f"snapshot-{self.number}"
+        if path.exists():
+            snapshot = form.read(path.read_bytes())
+            self._check(snapshot.header, path)
+        return snapshot, self._entries()
+
+    def _entries(self) -> Iterator[Entry]:
+        path = self.folder / f"journal-{self.number}"
+        path.touch()
+        data = memoryview(path.read_bytes())
+        at = 0
+        while (found := _read(data, at)) is not None:
+            entry, at = found
+            if entry.kind == "begin":
+                self._check(entry.facts, path)
+            else:
+                yield entry
+        del data
+        os.truncate(path, at)
+        self._open(path)
+
+    def _check(self, facts: dict[str, Any], path: Path) -> None:
+        for name, value in self.mark.items():
+            if facts.get(name) != value:
+                raise SnapshotError(
+                    f"{path} is of {name} {facts.get(name)!r}, not {value!r}: its streams, plan or columns were other "
+                    "ones; give the site another folder, or remove this one to begin anew"
+                )
+
+    def _open(self, path: Path) -> None:
+        self._journal = path.open("ab", buffering=1 << 20)
+        self.bytes = self._journal.tell()
+        if not self.bytes:
+            self.add(Entry("begin", self.mark))
+            self.flush()
+
+    def add(self, entry: Entry) -> None:
+        """Write an entry; it counts when it has been flushed."""
+        text = json.dumps(entry.facts | {"kind": entry.kind}, separators=(",", ":")).encode()
+        check = zlib.crc32(entry.body, zlib.crc32(text))
+        self._journal.write(_HEAD.pack(check, len(text), len(entry.body)))
+        self._journal.write(text)
+        self._journal.write(entry.body)
+        self.bytes += _HEAD.size + len(text) + len(entry.body)
+
+    def flush(self) -> None:
+        """See to it that entries outlive the machine."""
+        self._journal.flush()
+        os.fdatasync(self._journal.fileno())
+
+    def snapshot(self, header: dict[str, Any], parts: list[Any]) -> int:
+        """Replace snapshot and journal by the state as it is; how many bytes that takes."""
+        data = form.write(header | self.mark, parts)
+        after = self.number + 1
+        write_whole(self.folder / f"snapshot-{after}", data)
+        old, self.number = self.number, after
+        self._journal.close()
+        self._open(self.folder / f"journal-{after}")
+        for kind in ("journal", "snapshot"):
+            with contextlib.suppress(FileNotFoundError):
+                (self.folder / f"{kind}-{old}").unlink()
+        return len(data)
+
+    def close(self) -> None:
+        """Let go of the folder."""
+        if self._journal is not None:
+            self._journal.close()
+        self._lock.close()
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Write a file so that it is there whole, or not at all."""
+    beside = path.with_name(f"{path.name}.part")
+    with beside.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(beside, path)
+    sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """See to it that names in a folder outlive the machine."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _read(data: memoryview, at: int) -> tuple[Entry, int] | None:
+    """The entry at a place, and where it ends; None where there is none, or not all of it."""
+    if at + _HEAD.size > len(data):
+        return None
+    check, head, body = _HEAD.unpack_from(data, at)
+    start = at + _HEAD.size
+    end = start + head + body
+    if end > len(data):
+        return None
+    text, rest = bytes(data[start : start + head]), bytes(data[start + head : end])
+    if zlib.crc32(rest, zlib.crc32(text)) != check:
+        return None
+    facts = json.loads(text)
+    return Entry(facts.pop("kind"), facts, rest), end
+
+
+def _number(path: Path) -> int:
+    text = path.name.partition("-")[2]
+    return int(text) if text.isdigit() else 0

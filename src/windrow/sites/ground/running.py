@@ -1,0 +1,488 @@
+"""Running: a site at work. One thread owns its state; what comes in is noted in the journal before it is acted upon.
+
+    come in      rows of own streams, their ends, messages, what other sites tell: entries of the journal
+    flushed      only then anything leaves: acknowledgements, messages, results
+    acted upon   intervals that have ended are taken, steps that are ready run, messages go into outboxes
+
+What leaves is decided by the entries and their order (sites/site.py), so a site that was killed and goes on from its
+snapshot and journal sends and writes the same again.
+
+How far a site may run ahead: while it holds more than it may for others, or another site says that it does, an interval
+is taken only if the slowest site is about to need it. That much is always allowed, so nobody waits in a circle.
+"""
+
+import logging
+import queue
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from windrow.errors import InputError, SpecError
+from windrow.sites.ground.arrivals import Arrivals
+from windrow.sites.ground.description import Description
+from windrow.sites.ground.keeping import Entry, Keeping
+from windrow.sites.ground.outbox import Outbox
+from windrow.sites.ground.results import Results
+from windrow.sites.messages import Message
+from windrow.sites.network import Network
+from windrow.sites.site import Outcome, Site
+from windrow.state.snapshot import form
+
+log = logging.getLogger("windrow.sites")
+
+ROUND = 128  # intervals that are taken before others have their turn
+PAUSE = 0.1  # seconds without work after which the clock is looked at
+REPORT = 0.25  # seconds between two looks at what is held
+COMPLAIN = 5.0  # seconds of standing still after which a site says what it waits for
+LINGER = 15.0  # seconds for which a site that is done waits for another that does not answer
+DELAYS = 1000  # intervals over which the delay is averaged
+
+
+@dataclass
+class Event:
+    """Something that came in: its entry, what it was decoded to, and whom to tell when it is safe."""
+
+    entry: Entry
+    message: Message | None = None
+    table: pa.Table | None = None
+    safe: Callable[[], None] | None = None
+
+
+class Running:
+    """The state of a site, its journal, its outboxes."""
+
+    def __init__(self, description: Description, name: str) -> None:
+        plan, station = description.plan, description.station(name)
+        if name not in plan.places:
+            raise SpecError(f"the plan has nothing to do at site {name!r}: its sites are {', '.join(plan.places)}")
+        self.description, self.name, self.network = description, name, description.network
+        self.keeping = Keeping(station.folder, name, description.id)
+        self.results = Results(station.folder, self.network)
+        self.site = Site(self.network, name)
+        self.others = [place for place in plan.places if place != name]
+        self.outboxes = {other: Outbox() for other in self.others}
+        self.arrivals = {
+            stream: Arrivals(self.network.bound, stream, description.feeds[stream])
+            for stream, place in plan.sites if place == name
+        }  # fmt: skip
+        self.marks: dict[str, dict[str, int]] = {other: {} for other in self.others}  # the last interval of each step
+        self.acknowledged = {other: dict(marks) for other, marks in self.marks.items()}  # of which nothing is forgotten
+        self.told: dict[str, dict[str, Any]] = {}  # what other sites have told
+        self.heeded: dict[str, int] = dict.fromkeys(self.others, 0)  # which of our facts they have
+        self.progress: dict[str, dict[str, Any]] = {}  # where they are
+        self.public: dict[str, Any] = {}  # where this site is
+        self.inbox: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
+        self.changed = threading.Condition()  # acknowledgements, facts, progress, room
+        self.refused: dict[str, int] = {}
+        self.delays: deque[float] = deque(maxlen=DELAYS)
+        self._taken_at: dict[int, float] = {}
+        self.held, self.full = 0, False
+        self._waiting = self._since = 0  # bytes in channels when they were last counted, and what has come since
+        self._looked = 0.0
+        self._moved, self._complained = time.monotonic(), ""
+        self._snapshot_bytes = 0
+        short = shortfalls(self.network)
+        self._short = [short[placed.name] for placed in self.site.placed]
+        self.heard: dict[str, int] = {}  # which facts of others are noted for good
+        self._restore()
+
+    # -- what comes in ---------------------------------------------------------------------------------------------
+
+    def offer(self, event: Event) -> None:
+        """Hand something over to the thread that owns the state."""
+        self.inbox.put(event)
+
+    def feed(
+        self, stream: str, table: pa.Table | None, *, position: Any = None, until: int | None = None,
+        safe: Callable[[], None] | None = None,
+    ) -> None:  # fmt: skip
+        """Hand rows over. `position` is where the feed has come to; `safe` is called when they cannot get lost."""
+        arrivals = self.arrivals[stream]
+        if table is not None:
+            arrivals.check(table)
+        body = b"" if table is None or not table.num_rows else form.table_bytes(table).to_pybytes()
+        facts = {"stream": stream, "position": position, "until": until}
+        self.offer(Event(Entry("feed", facts, body), table=table, safe=safe))
+
+    def end(self, stream: str) -> None:
+        """A stream has no more rows."""
+        self.offer(Event(Entry("end", {"stream": stream})))
+
+    def tell(self, site: str, facts: dict[str, Any]) -> None:
+        """What another site tells about itself."""
+        if facts != self.told.get(site):
+            self.offer(Event(Entry("told", {"site": site, "facts": facts})))
+
+    def decode(self, data: bytes, sender: str) -> Message:
+        """The message in some bytes, which a site has sent; an InputError if it is none that this site waits for."""
+        message = Message.decode(data, self.network.schema_of, self.network.plan.id)
+        if message.sender != sender or message.receiver != self.name:
+            raise InputError(f"it is from {message.sender!r} to {message.receiver!r}")
+        for channel in message.parts:
+            if channel not in self.site.waiting or self.network.home(channel) != sender:
+                raise InputError(f"nobody here reads {channel!r} of {sender!r}")
+        return message
+
+    def wait_for_room(self, stream: str, stopped: Callable[[], bool]) -> None:
+        """Wait while as many rows of a stream are waiting as there is room for."""
+        most = max(self.description.hold // 4, 1 << 20)
+        with self.changed:
+            while self.arrivals[stream].bytes > most and not stopped():
+                self.changed.wait(PAUSE)
+
+    # -- a round ---------------------------------------------------------------------------------------------------
+
+    def round(self, wait: float = PAUSE) -> bool:
+        """Take in what is there, and do what can be done; False if there was nothing."""
+        events = [event for event in self._drained(wait) if self._fits(event)]
+        for event in events:
+            self.keeping.add(event.entry)
+            self._take_in(event)
+        closings = self._closings()
+        for entry in closings:
+            self.keeping.add(entry)
+        if events or closings:
+            self.keeping.flush()
+            self._confirm(events)
+            for entry in closings:
+                self._close(entry.facts["stream"], entry.facts["until"])
+            self._settle(self.site.advance())
+            if self.keeping.bytes > max(self.description.snapshot_bytes, 4 * self._snapshot_bytes):
+                self.snapshot()
+            self._show()
+        self._look()
+        return bool(events or closings)
+
+    def _show(self) -> None:
+        """Where this site is, for other threads, which pass it on."""
+        here = max((arrivals.next for arrivals in self.arrivals.values()), default=0)
+        self.public = {"next": self.lowest, "seen": here, "full": self.full, "facts": self._full_facts()}
+
+    def _drained(self, wait: float) -> list[Event]:
+        found: list[Event] = []
+        try:
+            first = self.inbox.get(timeout=wait) if wait else self.inbox.get_nowait()
+            while True:
+                if first is not None:
+                    found.append(first)
+                first = self.inbox.get_nowait()
+        except queue.Empty:
+            return found
+
+    def _fits(self, event: Event) -> bool:
+        """Whether something is new; what came before is not noted again."""
+        facts = event.entry.facts
+        if event.message is not None:
+            return self._in_order(event.message)
+        if event.entry.kind == "told":
+            return bool(facts["facts"]["number"] > self.told.get(facts["site"], {"number": -1})["number"])
+        if event.entry.kind == "feed" and isinstance(facts["position"], dict) and "batch" in facts["position"]:
+            last = self.arrivals[facts["stream"]].position
+            if last is not None and facts["position"]["batch"] <= last["batch"]:
+                self.refuse("repeated batches", f"stream {facts['stream']!r} had batch {facts['position']['batch']}")
+                if event.safe is not None:
+                    event.safe()
+                return False
+        return True
+
+    def _in_order(self, message: Message) -> bool:
+        marks = self.marks[message.sender]
+        last = marks.get(message.step, -1)
+        if message.interval <= last:
+            self.site.repeated += 1
+            return False
+        first = min((w.lag for s in self.network.steps if s.name == message.step for w in s.writes), default=0)
+        if message.interval != max(last + 1, first):
+            self.refuse(
+                "messages out of order",
+                f"{message.sender} sent interval {message.interval} of {message.step!r} after interval {last}: one of "
+                "both sites has lost its folder",
+            )
+            return False
+        marks[message.step] = message.interval
+        return True
+
+    def _take_in(self, event: Event) -> None:
+        entry, facts = event.entry, event.entry.facts
+        if entry.kind == "message":
+            message = event.message
+            assert message is not None
+            self._since += sum(part.table.nbytes for part in message.parts.values())
+            self.site.receive(message)
+        elif entry.kind == "feed":
+            arrivals = self.arrivals[facts["stream"]]
+            arrivals.feed(event.table, facts["until"])
+            arrivals.position = facts["position"] if facts["position"] is not None else arrivals.position
+        elif entry.kind == "end":
+            self.arrivals[facts["stream"]].finish()
+        elif entry.kind == "told":
+            self.told[facts["site"]] = facts["facts"]
+            if facts["facts"]["done"]:
+                self.outboxes[facts["site"]].discard()
+
+    def _confirm(self, events: list[Event]) -> None:
+        """Everything is in the journal: tell those who wait for it."""
+        for event in events:
+            if event.safe is not None:
+                event.safe()
+        with self.changed:
+            self._publish()
+            self.changed.notify_all()
+
+    def _publish(self) -> None:
+        self.acknowledged = {other: dict(marks) for other, marks in self.marks.items()}
+        self.heard = {other: facts["number"] for other, facts in self.told.items()}
+
+    def _closings(self) -> list[Entry]:
+        """Intervals of own streams that have ended and may be taken."""
+        self._measure()
+        limit, found = self._limit(), []
+        for stream, arrivals in self.arrivals.items():
+            until = min(arrivals.ready(self.seen, self.final), arrivals.next + ROUND, limit)
+            if not self.full:
+                until = arrivals.within(until, self.description.hold - self.held)
+            if until > arrivals.next:
+                found.append(Entry("close", {"stream": stream, "until": until}))
+        return found
+
+    def _limit(self) -> int:
+        """Up to which interval rows may be taken now."""
+        if not self.full and not any(there.get("full") for there in self.progress.values()):
+            return 1 << 62
+        away = [
+            self.progress.get(other, {}).get("next", 0)
+            for other in self.others
+            if not self.told.get(other, {"done": False})["done"]
+        ]
+        return min([self.lowest, *away]) + self.network.plan.tail + 2
+
+    def _close(self, stream: str, until: int) -> None:
+        arrivals = self.arrivals[stream]
+        now = time.monotonic()
+        for interval in range(arrivals.next, until):
+            self._taken_at[interval] = now
+            rows = arrivals.take(interval)
+            self._since += 0 if rows is None else rows.nbytes
+            self._settle(self.site.take(stream, interval, rows))
+
+    def _settle(self, outcome: Outcome) -> None:
+        """Send what is to be sent, write what was found."""
+        for message in outcome.messages:
+            self.outboxes[message.receiver].put(message.step, message.interval, message.encode())
+        for channel, interval, table in outcome.results:
+            self.results.write(channel, interval, table)
+            if interval in self._taken_at:
+                self.delays.append(time.monotonic() - self._taken_at[interval])
+        if outcome.fired:
+            self._moved = time.monotonic()
+
+    # -- where it is -----------------------------------------------------------------------------------------------
+
+    @property
+    def lowest(self) -> int:
+        """The lowest interval that something here has not taken."""
+        return min([*self.site.next, *(arrivals.next for arrivals in self.arrivals.values())])
+
+    @property
+    def seen(self) -> int:
+        """The first interval that no stream anywhere has begun, as far as is known."""
+        here = [arrivals.next for arrivals in self.arrivals.values()]
+        there = [where.get("seen", 0) for where in self.progress.values()]
+        come = [interval + 1 for marks in self.marks.values() for interval in marks.values()]
+        return max([0, *here, *there, *come])
+
+    @property
+    def final(self) -> int | None:
+        """The interval at which everything ends, if all streams have."""
+        ends = {stream: end for facts in (self.facts, *self.told.values()) for stream, end in facts["ends"].items()}
+        if len(ends) < len(self.network.plan.sites):
+            return None
+        return int(max(ends.values())) + self.network.plan.tail
+
+    @property
+    def done(self) -> bool:
+        """Whether nothing is left to do here."""
+        final = self.final
+        if final is None or any(arrivals.next < final for arrivals in self.arrivals.values()):
+            return False
+        return all(at >= final - short for at, short in zip(self.site.next, self._short, strict=True))
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What others must know, and know for good."""
+        ends = {stream: arrivals.ended for stream, arrivals in self.arrivals.items() if arrivals.ended is not None}
+        return {"number": len(ends), "ends": ends, "done": False}
+
+    def _full_facts(self) -> dict[str, Any]:
+        """The same, with whether this site is done."""
+        facts = self.facts
+        done = self.done
+        return facts | {"number": facts["number"] + done, "done": done}
+
+    def may_leave(self, away: Mapping[str, float]) -> bool:
+        """Whether nobody needs this site any more: all are done, and each has noted that this one is.
+
+        Who does not answer may have left because it knew enough. It may also have been killed, so it is waited for.
+        """
+        if not self.done:
+            return False
+        number = self.public["facts"]["number"]
+        return all(
+            self.told.get(other, {"done": False})["done"]
+            and (self.heeded[other] >= number or away.get(other, 0.0) > LINGER)
+            for other in self.others
+        )
+
+    def _look(self) -> None:
+        """Now and then: how much is held, who is waited for."""
+        now = time.monotonic()
+        if now - self._looked < REPORT:
+            return
+        self._looked, self._since = now, 1 << 62
+        self._measure()
+        lowest = self.lowest
+        for old in [interval for interval in self._taken_at if interval < lowest - self.network.plan.tail]:
+            del self._taken_at[old]
+        self._complain(now)
+        with self.changed:
+            self.changed.notify_all()
+
+    def _measure(self) -> None:
+        """How much is held for others: what waits in outboxes, and in channels until the rest has come.
+
+        Counting what waits in channels takes a while: it is done when what has come since might be too much.
+        """
+        kept = sum(outbox.bytes for outbox in self.outboxes.values())
+        if self._waiting + self._since + kept > self.description.hold:
+            self._waiting = sum(part.table.nbytes for parts in self.site.waiting.values() for part in parts.values())
+            self._since = 0
+        self.held = self._waiting + self._since + kept
+        full = self.held > self.description.hold
+        if full != self.full:
+            self.full = full
+            self._show()
+            what = "as much as it may: it goes on when others do" if full else "and has room again"
+            log.warning("site %s: holds %s bytes, %s", self.name, f"{self.held:,}", what)
+
+    def _complain(self, now: float) -> None:
+        lacking = self.lacking()
+        text = "; ".join(f"{who} (interval {interval})" for who, interval in sorted(lacking.items()))
+        if lacking and now - self._moved > COMPLAIN and not self.done:
+            if not self._complained:
+                log.warning("site %s: waits for %s; holds %s bytes for others", self.name, text, f"{self.held:,}")
+                self._complained = text
+        elif self._complained and now - self._moved <= COMPLAIN:
+            log.warning("site %s: goes on", self.name)
+            self._complained = ""
+
+    def lacking(self) -> dict[str, int]:
+        """Which other sites, or own streams, have not brought what the steps that are furthest behind wait for."""
+        found: dict[str, int] = {}
+        for placed, interval in zip(self.site.placed, self.site.next, strict=True):
+            for port in placed.reads:
+                at = interval - port.lag
+                if not self.network.known(port.channel) or at < 0 or at in self.site.waiting[port.channel]:
+                    continue
+                home = self.network.home(port.channel)
+                who = f"site {home}"
+                if home == self.name:
+                    stream = self.network.sources.get(port.channel)
+                    if stream is None:
+                        continue  # another step here, which waits itself
+                    who = f"stream {stream}"
+                found[who] = min(at, found.get(who, at))
+        return found
+
+    def refuse(self, what: str, why: str) -> None:
+        """Count and log what was refused."""
+        self.refused[what] = self.refused.get(what, 0) + 1
+        log.warning("site %s: refused (%s): %s", self.name, what, " ".join(why.split())[:300])
+
+    # -- snapshots -------------------------------------------------------------------------------------------------
+
+    def snapshot(self) -> None:
+        """Write the state, and begin a new journal."""
+        parts: list[Any] = [self.site.snapshot()]
+
+        def put(data: Any) -> int:
+            parts.append(data)
+            return len(parts) - 1
+
+        arrivals = {}
+        for stream, found in self.arrivals.items():
+            facts, rows = found.state()
+            arrivals[stream] = [facts, None if rows is None else put(form.table_bytes(rows))]
+        outboxes = {
+            other: [[step, interval, put(data)] for step, interval, data in outbox.state()]
+            for other, outbox in self.outboxes.items()
+        }
+        header = {
+            "arrivals": arrivals, "outboxes": outboxes, "marks": self.marks, "told": self.told,
+            "results": [self.results.rows, self.results.files],
+        }  # fmt: skip
+        self.results.settle()
+        self._snapshot_bytes = self.keeping.snapshot(header, parts)
+
+    def _restore(self) -> None:
+        snapshot, entries = self.keeping.restore()
+        if snapshot is not None:
+            self._load(snapshot)
+        count = 0
+        for entry in entries:
+            count += 1
+            self._again(entry)
+        self._settle(self.site.advance())
+        self._publish()
+        self._show()
+        if snapshot is not None or count:
+            log.info("site %s: back at interval %d, after %d entries of its journal", self.name, self.lowest, count)
+
+    def _load(self, snapshot: form.Snapshot) -> None:
+        head = snapshot.header
+        self.site = Site.restore(snapshot.parts[0].to_pybytes(), self.network)
+        for stream, (facts, at) in head["arrivals"].items():
+            self.arrivals[stream].load(facts, None if at is None else form.table_of(snapshot.parts[at]))
+        for other, kept in head["outboxes"].items():
+            for step, interval, at in kept:
+                self.outboxes[other].put(step, interval, snapshot.parts[at].to_pybytes())
+        self.marks |= head["marks"]
+        self.told = head["told"]
+        for other, facts in self.told.items():
+            if facts["done"]:
+                self.outboxes[other].discard()
+        self.results.rows, self.results.files = head["results"]
+
+    def _again(self, entry: Entry) -> None:
+        """What was done with an entry before, once more."""
+        if entry.kind == "close":
+            self._close(entry.facts["stream"], entry.facts["until"])
+            self._settle(self.site.advance())
+            return
+        event = Event(entry)
+        if entry.kind == "message":
+            event.message = Message.decode(entry.body, self.network.schema_of, self.network.plan.id)
+            self.marks[event.message.sender][event.message.step] = event.message.interval
+        elif entry.kind == "feed" and entry.body:
+            event.table = form.table_of(pa.py_buffer(entry.body))
+        self._take_in(event)
+
+
+def shortfalls(network: Network) -> dict[str, int]:
+    """How many of the last intervals each step never takes, since what it reads of them is written later."""
+    short = dict.fromkeys((step.name for step in network.steps), 0)
+    moved = True
+    while moved:
+        moved = False
+        for step in network.steps:
+            for port in step.reads:
+                if port.channel in network.writers:
+                    writer, lag = network.writers[port.channel]
+                    found = short[writer.name] + lag - port.lag
+                    if found > short[step.name]:
+                        short[step.name], moved = found, True
+    return short

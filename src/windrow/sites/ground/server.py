@@ -1,0 +1,225 @@
+"""Server: what a site answers over Arrow Flight: the exchange with another site, rows handed over, its status.
+
+    exchange   a site sends messages, facts and where it is; it is told what has been noted for good
+    put        a program at this place hands rows of a stream over; it returns when they are in the journal
+    status     an action that gives figures as JSON
+
+All that is read is Arrow and JSON. Whoever is not known, or speaks of another plan or version, is refused before
+anything is read from it.
+"""
+
+import json
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.flight as flight
+
+from windrow.engine.intake import as_table
+from windrow.errors import InputError, WindrowError
+from windrow.sites.ground.door import Door, Visitor
+from windrow.sites.ground.keeping import Entry
+from windrow.sites.ground.running import Event, Running
+from windrow.sites.ground.trust import Trust
+from windrow.sites.messages import MAGIC, VERSION
+
+PULSE = 1.0  # seconds after which both ends say that they are there
+GATHER = 0.05  # seconds of acknowledgements that go together
+MOST_TEXT = 1 << 20
+
+
+class _Asking(flight.ServerMiddlewareFactory):
+    """Looks at the token of a call before anything else."""
+
+    def __init__(self, trust: Trust, refuse: Callable[[str, str], None]) -> None:
+        self.trust, self.refuse = trust, refuse
+
+    def start_call(self, info: Any, headers: Any) -> None:
+        if not self.trust.admits(headers):
+            self.refuse("wrong token", f"a call of {info.method} came without the token, or with another one")
+            raise flight.FlightUnauthenticatedError("the token is missing or wrong")
+
+
+class Server(flight.FlightServerBase):
+    """The Flight server of a site, behind its door."""
+
+    def __init__(self, running: Running, trust: Trust, status: Callable[[], dict[str, Any]]) -> None:
+        host, port = running.description.station(running.name).ends
+        trust.check(running.name, host)
+        self.running, self.trust, self.status = running, trust, status
+        context = trust.server_context()
+        self.door = Door(host, port, context, lambda who, why: running.refuse("at the door", f"{who}: {why}"))
+        self.stopping = False
+        super().__init__("grpc+tcp://127.0.0.1:0", middleware={"token": _Asking(trust, running.refuse)})
+        self.door.open(self.port)
+
+    def end(self) -> None:
+        """Answer nobody any more."""
+        self.stopping = True
+        with self.running.changed:
+            self.running.changed.notify_all()
+        self.door.close()
+        self.shutdown()
+
+    # -- what is answered ------------------------------------------------------------------------------------------
+
+    def do_action(self, context: Any, action: Any) -> Any:
+        """The status."""
+        self._visitor(context)
+        if action.type != "status":
+            raise self._refusal("unknown calls", f"there is no action {action.type!r}")
+        return [json.dumps(self.status()).encode()]
+
+    def do_put(self, context: Any, descriptor: Any, reader: Any, writer: Any) -> None:
+        """Rows of a stream."""
+        self._visitor(context)
+        head = self._head(descriptor)
+        stream = head.get("stream")
+        if stream not in self.running.arrivals:
+            raise self._refusal("rows", f"site {self.running.name!r} has no stream {stream!r}")
+        if self.running.description.feeds[stream].files is not None:
+            raise self._refusal("rows", f"the rows of stream {stream!r} come from files")
+        try:
+            table = fitted(reader.read_all(), self.running.network.bound.schemas[stream], stream)
+            self._hand_over(stream, table, head)
+        except WindrowError as error:
+            raise self._refusal("rows", str(error)) from None
+
+    def _hand_over(self, stream: str, table: pa.Table, head: dict[str, Any]) -> None:
+        self.running.wait_for_room(stream, lambda: self.stopping)
+        safe = threading.Event()
+        batch, until = head.get("batch"), head.get("until")
+        position = None if batch is None else {"batch": int(batch)}
+        self.running.feed(stream, table, position=position, until=None if until is None else int(until), safe=safe.set)
+        if head.get("end"):
+            self.running.end(stream)
+        while not safe.wait(PULSE):
+            if self.stopping:
+                raise flight.FlightUnavailableError("the site is stopping")
+
+    def do_exchange(self, context: Any, descriptor: Any, reader: Any, writer: Any) -> None:
+        """The talk of another site: its messages in, what was noted of them out."""
+        visitor, head = self._visitor(context), self._head(descriptor)
+        site = head.get("site")
+        if site not in self.running.others:
+            raise self._refusal("strangers", f"{visitor.address} calls itself {site!r}, which is no site of the plan")
+        if visitor.names is not None and site not in visitor.names:
+            named = ", ".join(sorted(visitor.names))
+            raise self._refusal("strangers", f"{visitor.address} calls itself {site!r}; its certificate names {named}")
+        over = threading.Event()
+        talker = threading.Thread(target=self._acknowledge, args=(site, writer, over), daemon=True)
+        talker.start()
+        try:
+            while not self.stopping:
+                chunk = reader.read_chunk()
+                self._listen(site, chunk.app_metadata.to_pybytes() if chunk.app_metadata is not None else b"")
+        except StopIteration:
+            pass
+        except WindrowError as error:
+            raise self._refusal("messages", f"from {site} at {visitor.address}: {error}") from None
+        finally:
+            over.set()
+            with self.running.changed:
+                self.running.changed.notify_all()
+            talker.join()
+
+    def _listen(self, site: str, data: bytes) -> None:
+        if data.startswith(MAGIC):
+            message = self.running.decode(data, site)
+            self.running.offer(Event(Entry("message", {}, data), message=message))
+            return
+        frame = _json(data)
+        if "facts" in frame:
+            self.running.tell(site, _facts(frame["facts"], site, self.running))
+        try:
+            here = {"next": int(frame["next"]), "seen": int(frame["seen"]), "full": bool(frame["full"])}
+        except (KeyError, TypeError, ValueError, OverflowError):
+            raise InputError("it does not say where it is") from None
+        self.running.progress[site] = here
+
+    def _acknowledge(self, site: str, writer: Any, over: threading.Event) -> None:
+        """Tell the other end what was noted, whenever that is more, and now and then that somebody is here."""
+        running, last = self.running, 0.0
+        said: dict[str, int] = {}
+        heard: int | None = None
+        try:
+            while not over.is_set() and not self.stopping:
+                with running.changed:
+                    marks, told = running.acknowledged[site], running.heard.get(site, -1)
+                    if marks == said and told == heard and time.monotonic() - last < PULSE:
+                        running.changed.wait(PULSE / 2)
+                        continue
+                news = {step: interval for step, interval in marks.items() if said.get(step) != interval}
+                writer.write_metadata(json.dumps({"acks": news, "told": told}, separators=(",", ":")).encode())
+                said, heard, last = marks, told, time.monotonic()
+                over.wait(GATHER)
+        except (pa.ArrowException, OSError, ValueError):
+            over.set()
+
+    # -- who is there ----------------------------------------------------------------------------------------------
+
+    def _visitor(self, context: Any) -> Visitor:
+        port = context.peer().rpartition(":")[2]
+        visitor = self.door.visitors.get(int(port)) if port.isdigit() else None
+        if visitor is None:
+            raise self._refusal("not by the door", f"a call came from {context.peer()}")
+        return visitor
+
+    def _head(self, descriptor: Any) -> dict[str, Any]:
+        """What a call says first: it must be of this version and description."""
+        try:
+            head = _json(descriptor.command or b"")
+        except WindrowError as error:
+            raise self._refusal("garbage", str(error)) from None
+        if head.get("version") != VERSION or head.get("description") != self.running.description.id:
+            raise self._refusal(
+                "other plans",
+                f"a call is of version {head.get('version')!r} and description {head.get('description')!r}; here they "
+                f"are {VERSION} and {self.running.description.id!r}: let all sites have the same file and windrow",
+            )
+        return head
+
+    def _refusal(self, what: str, why: str) -> Exception:
+        self.running.refuse(what, why)
+        kind: type[Exception] = flight.FlightServerError
+        if what in ("strangers", "not by the door", "other plans"):
+            kind = flight.FlightUnauthorizedError
+        return kind(why)
+
+
+def _json(data: bytes) -> dict[str, Any]:
+    """A small JSON object."""
+    try:
+        if len(data) > MOST_TEXT:
+            raise ValueError("it is too long")
+        found = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"this is no JSON text: {error}") from None
+    if not isinstance(found, dict):
+        raise InputError("this is no JSON object")
+    return found
+
+
+def _facts(given: Any, site: str, running: Running) -> dict[str, Any]:
+    """What a site may tell: where its own streams end, and whether it is done."""
+    try:
+        ends = {str(stream): int(end) for stream, end in given["ends"].items()}
+        facts = {"number": int(given["number"]), "ends": ends, "done": bool(given["done"])}
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise InputError(f"facts of site {site} that cannot be read") from None
+    if strange := [stream for stream in ends if (stream, site) not in running.network.plan.sites]:
+        raise InputError(f"site {site} tells about the stream {strange[0]!r}, which is not there")
+    return facts
+
+
+def fitted(table: pa.Table, schema: pa.Schema, stream: str) -> pa.Table:
+    """Rows with the columns and types of their stream."""
+    for field in schema:
+        if field.name not in table.column_names:
+            raise InputError(f"stream {stream!r}: these rows lack the column {field.name!r}")
+    try:
+        return as_table(table.select(schema.names), stream).cast(schema)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise InputError(f"stream {stream!r}: these rows do not fit {schema}: {error}") from None

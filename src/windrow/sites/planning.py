@@ -1,0 +1,152 @@
+"""Planning: from a query, the places of its streams and the links between them to a plan that tells its costs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from io import StringIO
+from typing import Any, Literal
+
+import pyarrow as pa
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from windrow.engine.intake import as_table
+from windrow.errors import SpecError
+from windrow.record import one_of
+from windrow.sites.bound import Bound
+from windrow.sites.costs import Corrected, Model, Objective, Paper
+from windrow.sites.figures import Figures, earliest, measured
+from windrow.sites.links import Links
+from windrow.sites.planners import PLANNERS, Choice, Search, plan_all, shared, total
+from windrow.sites.plans import Plan
+from windrow.spec import Query
+from windrow.spec.durations import parse_duration
+
+UNIT_SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
+SMALL, LARGE = 5, 9  # up to so many streams: exhaustive; exact; beyond, greedy
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A plan with what each of its steps will ship, by the model that it was chosen by."""
+
+    plan: Plan
+    choices: dict[str, Choice]
+    search: Search
+    planner: str
+
+    @property
+    def cost(self) -> float:
+        """What the plan costs by its objective, for a second of arrivals."""
+        return total(self.search, self.choices)
+
+    def lines(self) -> list[dict[str, Any]]:
+        """What is shipped, for each step: bytes and messages of a second, and seconds under way; shared things once."""
+        found, seen, tau = [], set(), self.search.model.figures.tau
+        for head, choice in self.choices.items():
+            legs = [*choice.sequence, ("", "results")]
+            for (stream, program), edge in zip(legs, choice.edges, strict=True):
+                for ship in edge.ships or (None,):
+                    again = ship is not None and ship.shared and (ship.shared, ship.receiver) in seen
+                    line: dict[str, Any] = {"head": head, "meets": stream, "program": program}
+                    if ship is None:
+                        if program == "results":
+                            continue
+                        line |= {"from": "", "to": "", "what": "", "bytes_per_s": 0.0, "messages_per_s": 0.0}
+                        found.append(line | {"delay_s": 0.0})
+                        continue
+                    seen |= {(ship.shared, ship.receiver)} if ship.shared else set()
+                    link = self.search.model.links.between(ship.sender, ship.receiver)
+                    line |= {"from": ship.sender, "to": ship.receiver, "what": ship.what + " (shared)" * bool(again)}
+                    line |= {"bytes_per_s": 0.0 if again else ship.bytes / tau}
+                    line |= {"messages_per_s": 0.0 if again else ship.messages / tau}
+                    found.append(line | {"delay_s": link.seconds(ship.bytes)})
+        return found
+
+    def expected(self) -> dict[str, float]:
+        """Bytes that go over each link in a second, as {"A -> B": bytes}."""
+        found: dict[str, float] = {}
+        for line in self.lines():
+            if line["bytes_per_s"] and line["from"] != line["to"]:
+                ends = f"{line['from']} -> {line['to']}"
+                found[ends] = found.get(ends, 0.0) + line["bytes_per_s"]
+        return found
+
+    @property
+    def bytes(self) -> float:
+        """Bytes that are shipped in a second."""
+        return sum(line["bytes_per_s"] for line in self.lines())
+
+    def explain(self) -> str:
+        """A drawing of the plan, and a table of what every step ships."""
+        table = Table(box=box.SIMPLE)
+        for name in ("rows of", "meet", "by", "from", "to", "what", "bytes/s", "messages/s", "delay"):
+            table.add_column(name, justify="right" if name in ("bytes/s", "messages/s", "delay") else "left")
+        for x in self.lines():
+            figures = (f"{x['bytes_per_s']:,.0f}", f"{x['messages_per_s']:,.1f}", f"{x['delay_s'] * 1000:,.0f} ms")
+            table.add_row(x["head"], x["meets"], x["program"], x["from"], x["to"], x["what"], *figures)
+        out = StringIO()
+        Console(file=out, width=140).print(table)
+        ended = f"{self.planner}: {self.bytes:,.0f} bytes/s, {self.search.model.objective} {self.cost:,.4g} per second"
+        return f"{self.drawing()}\n\n{out.getvalue().strip()}\n\n{ended}"
+
+    def drawing(self) -> str:
+        """Each sequence on a line: where its rows are, and which window they meet by which program."""
+        lines = []
+        for head, choice in self.choices.items():
+            site, text = self.plan.site_of(head), f"{head}@{self.plan.site_of(head)}"
+            for stream, program in choice.sequence:
+                there = self.plan.site_of(stream)
+                site = site if "-S" in program else there
+                text += f" ──{program}──▶ {stream}@{there}" + ("" if site == there else f" (joined at {site})")
+            last = self.plan.result_at
+            lines.append(text + (f" ──▶ {last}" if last and last != site else ""))
+        return "\n".join(lines)
+
+
+def plan(
+    query: Query, sites: Mapping[str, str], links: Any = None, *, samples: Mapping[str, Any] | None = None,
+    figures: Figures | None = None, schemas: Mapping[str, pa.Schema] | None = None, interval: Any = "100 ms",
+    delay: Any = 0, objective: Objective = "time", planner: Literal["auto", "greedy", "exhaustive", "exact"] = "auto",
+    model: Literal["corrected", "paper"] = "corrected", result_at: str | None = None, origin: int | None = None,
+    programs: tuple[str, ...] = (), step_seconds: float = 1.0,
+) -> Planned:  # fmt: skip
+    """The cheapest plan that a planner finds.
+
+    Parameters:
+        sites: the site of each stream.
+        links: a Link for all, or a mapping from pairs of sites ("A -> B" one way, "A - B" both) to links.
+        samples: a table of each stream over the same time, from which rates, sizes and shares are measured.
+        figures: or these figures, with the schemas of the streams.
+        objective: "time" (seconds under way and at work, the paper's), "bytes", or "money" (by the links' prices).
+        planner: "auto" is exhaustive up to 5 streams, exact up to 9, then greedy.
+        model: "corrected", or "paper" for appendix B as it is printed.
+        origin: when interval 0 begins, in units of the times; None is the earliest time of the samples.
+        programs: the programs that may be used; all, if none is named.
+        step_seconds: how long a unit of time takes, where times are plain numbers.
+    """
+    one_of(objective, ("time", "bytes", "money"), "objective")
+    one_of(planner, ("auto", *PLANNERS), "planner")
+    if samples is not None:
+        schemas = {name: as_table(table, name).schema for name, table in samples.items()}
+    if schemas is None:
+        raise SpecError("plan needs samples= of the streams, or figures= and schemas=")
+    length = parse_duration(interval, "the interval")
+    if origin is None:
+        origin = 0 if samples is None else earliest(query, samples)
+    bound = Bound(query, dict(schemas), length, origin)
+    if figures is None:
+        assert samples is not None
+        figures = measured(bound, samples, UNIT_SECONDS.get(bound.unit, step_seconds))
+    kind: type[Model] = Corrected if one_of(model, ("corrected", "paper"), "model") == "corrected" else Paper
+    made = kind(bound, figures, Links(links), {name: sites[name] for name in query.names}, objective)
+    search = Search(query, made, result_at, programs)
+    many = len(query.names)
+    name = planner if planner != "auto" else "exhaustive" if many <= SMALL else "exact" if many <= LARGE else "greedy"
+    choices = plan_all(search, name)
+    if name != "greedy" and made.relative:
+        choices = shared(search, choices)
+    sequences = {head: choice.sequence for head, choice in choices.items()}
+    return Planned(Plan(query, sites, sequences, interval, delay, result_at, origin), choices, search, name)

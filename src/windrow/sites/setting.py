@@ -1,0 +1,161 @@
+"""Setting: one file, TOML or JSON, that names streams with their sites, the links and the query.
+
+on = "user_id"                      # or a list: ["clicks.user_id = orders.user_id"]
+interval = "1 s"                    # how long rows are gathered
+delay = "100 ms"                    # how long a message may be under way before anybody waits
+result_at = "hub"                   # where matches go; left out, they stay where they arise
+objective = "bytes"                 # or "time", "money"
+
+[streams.clicks]
+site = "edge"
+file = "clicks.parquet"
+time = "ts"
+window = "10 minutes"               # or a number: that many rows, with window_rows = 1000
+
+[links."edge - hub"]                # both ways; "edge -> hub" is one
+latency = "25 ms"
+bandwidth = "10 Mbit/s"
+price = 0.09                        # of a gigabyte
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from windrow.errors import InputError, SpecError, alternatives
+from windrow.sites.links import Links
+from windrow.sites.planning import Planned
+from windrow.sites.plans import Plan
+from windrow.spec import Query, Stream, Window
+
+_KEYS = (
+    "on", "select", "interval", "delay", "result_at", "objective", "planner", "origin", "step_seconds", "streams",
+    "links", "patience", "plan", "sites", "security", "hold", "snapshot",
+)  # fmt: skip
+_STREAM = ("site", "file", "time", "window", "window_rows", "where", "lateness")
+_SERVED = ("schema", "follow", "pace", "starts", "idle")  # read by ground/description.py, as are the last five above
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a file says."""
+
+    query: Query
+    sites: dict[str, str]
+    files: dict[str, Path]
+    links: Links
+    interval: Any
+    delay: Any
+    result_at: str | None
+    objective: Any
+    planner: Any
+    origin: int | None
+    step_seconds: float
+    data: Mapping[str, Any]  # all that the file says
+
+
+def read_setting(path: Path) -> Setting:
+    """The setting of a file, or an error that says what is wrong with it."""
+    text = _text(path)
+    try:
+        data = json.loads(text) if path.suffix.lower() == ".json" else tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path}: this is neither TOML nor JSON: {error}") from error
+    try:
+        return setting_of(data, path.parent)
+    except SpecError as error:
+        raise type(error)(f"{path}: {error}") from None
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_bytes().decode()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: reading failed: {getattr(error, 'strerror', None) or error}") from error
+
+
+def write_plan(path: Path, planned: Planned) -> None:
+    """Write a plan as JSON; and beside it, what it expects to go over each link, for those who watch it at work."""
+    try:
+        path.write_text(planned.plan.to_json() + "\n", encoding="utf-8")
+        _beside(path).write_text(json.dumps(planned.expected()) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{path}: writing failed: {error.strerror or error}") from error
+
+
+def read_plan(path: Path) -> tuple[Plan, dict[str, float]]:
+    """A plan, and the bytes that it expects on each link in a second, if they are known."""
+    plan, beside = Plan.from_json(_text(path)), _beside(path)
+    try:
+        told = json.loads(_text(beside)) if beside.exists() else {}
+        return plan, {str(ends): float(rate) for ends, rate in told.items()}
+    except (ValueError, TypeError, AttributeError) as error:
+        raise InputError(f"{beside}: this does not tell bytes per second by link: {error}") from None
+
+
+def _beside(path: Path) -> Path:
+    return path.with_name(f"{path.stem}.expected.json")
+
+
+def setting_of(data: Any, folder: Path = Path()) -> Setting:
+    """The setting that plain values stand for; files are looked for in a folder."""
+    given = _known(data, _KEYS, "the setting")
+    names = (*_STREAM, *_SERVED)
+    streams = {name: _known(one, names, f"stream {name!r}") for name, one in _table(given, "streams").items()}
+    for name, one in streams.items():
+        if not isinstance(one.get("site"), str):
+            raise SpecError(f"stream {name!r}: site must say where it is")
+    if "on" not in given:
+        raise SpecError("the setting has no 'on': say what is equal in a match")
+    query = Query(
+        streams=[_stream(name, one) for name, one in streams.items()],
+        on=given["on"],
+        select=given.get("select"),
+        patience=given.get("patience"),
+    )
+    return Setting(
+        query=query,
+        sites={name: one["site"] for name, one in streams.items()},
+        files={name: folder / one["file"] for name, one in streams.items() if "file" in one},
+        links=Links({ends: _known(link, _LINK, f"link {ends!r}") for ends, link in _table(given, "links", {}).items()}),
+        interval=given.get("interval", "1 s"),
+        delay=given.get("delay", 0),
+        result_at=given.get("result_at"),
+        objective=given.get("objective", "time"),
+        planner=given.get("planner", "auto"),
+        origin=given.get("origin"),
+        step_seconds=float(given.get("step_seconds", 1.0)),
+        data=given,
+    )
+
+
+_LINK = ("latency", "bandwidth", "jitter", "price")
+
+
+def _stream(name: str, one: Mapping[str, Any]) -> Stream:
+    if "window" in one and "window_rows" in one:
+        raise SpecError(f"stream {name!r}: give window or window_rows, not both")
+    window = Window.rows(one["window_rows"]) if "window_rows" in one else one.get("window")
+    where = [tuple(condition) for condition in one.get("where", ())]
+    return Stream(name, one.get("time"), window, one.get("lateness", 0), where)
+
+
+def _table(given: Mapping[str, Any], name: str, default: Any = None) -> Mapping[str, Any]:
+    found = given.get(name, default)
+    if not isinstance(found, Mapping):
+        raise SpecError(f"the setting needs [{name}.NAME] for each of its {name}")
+    return found
+
+
+def _known(data: Any, names: tuple[str, ...], what: str) -> Mapping[str, Any]:
+    if not isinstance(data, Mapping):
+        raise SpecError(f"{what}: expected names and values, got {data!r}")
+    for name in data:
+        if name not in names:
+            raise SpecError(f"{what} has no {name!r}{alternatives(str(name), names, 'names')}")
+    return data

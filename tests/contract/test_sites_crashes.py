@@ -1,0 +1,199 @@
+"""A site that is killed at any moment goes on from its folder, and the sites together give the join.
+
+No network and no threads: what is in an outbox is handed over, once or twice, or later; a site is dropped without a
+word and made anew from its files. Catches: what is sent before it is noted, what is acknowledged before it is noted,
+state that a snapshot forgets, results that are lost or written twice, ends that are forgotten, entries that are half
+written.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.contract.test_sites import one_engine
+from tests.running import assert_same, examples, multiset
+
+from windrow.errors import InputError, SnapshotError
+from windrow.sites.ground.description import describe
+from windrow.sites.ground.keeping import Entry, Keeping
+from windrow.sites.ground.outbox import Outbox
+from windrow.sites.ground.results import results
+from windrow.sites.ground.running import Event, Running
+from windrow.sites.programs import PROGRAMS
+
+SITES = {"a": "A", "b": "B", "c": "C"}
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The machine does not fail in these tests, only processes do."""
+    monkeypatch.setattr(os, "fdatasync", lambda handle: None)
+    monkeypatch.setattr(os, "fsync", lambda handle: None)
+
+
+def stream(random: Random, rows: int) -> pa.Table:
+    time = sorted(random.randrange(40) for _ in range(rows))
+    swapped = [max(0, t - random.randrange(3)) for t in time]
+    keys = [random.randrange(3) for _ in time]
+    return pa.table({"t": pa.array(swapped, pa.int64()), "k": pa.array(keys, pa.int64()),
+                     "id": pa.array(range(rows), pa.int64())})  # fmt: skip
+
+
+def describe_in(root: Path, names: list[str], programs: list[str], **more: Any) -> Path:
+    columns = {"t": "int64", "k": "int64", "id": "int64"}
+    chosen = iter(programs * len(names))
+    data = {
+        "on": "k", "select": [[f"{n}.id", n] for n in names], "interval": 4, "delay": 5,
+        "streams": {n: {"site": SITES[n], "time": "t", "window": 6, "lateness": 3, "schema": columns} for n in names},
+        "sites": {SITES[n]: {"address": f"127.0.0.1:{7000 + k}"} for k, n in enumerate(names)},
+        "plan": {"sequences": {n: [[m, next(chosen)] for m in names if m != n] for n in names}},
+        **more,
+    }  # fmt: skip
+    path = root / "sites.json"
+    path.write_text(json.dumps(data))
+    return path
+
+
+class Play:
+    """Sites without a network, in the hands of a random player."""
+
+    def __init__(self, file: Path, tables: dict[str, pa.Table], random: Random) -> None:
+        self.file, self.tables, self.random = file, tables, random
+        self.sites = {site: Running(describe(file), site) for site in describe(file).stations}
+        self.here = list(self.sites)  # sites that have not left
+
+    def kill(self, site: str) -> None:
+        """The process is gone: only files are left."""
+        self.sites[site].keeping._lock.close()
+        self.sites[site].keeping._journal.close()  # what was not flushed was never acted upon
+        self.sites[site] = Running(describe(self.file), site)
+        for other in self.sites.values():
+            for outbox in other.outboxes.values():
+                outbox.rewind()
+
+    def feed(self, name: str) -> None:
+        running, table = self.sites[SITES[name]], self.tables[name]
+        done = (running.arrivals[name].position or {"row": 0})["row"]
+        upto = min(table.num_rows, done + 1 + self.random.randrange(6))
+        if done < table.num_rows:
+            running.feed(name, table.slice(done, upto - done), position={"row": upto})
+            running.round(0.0)
+        elif running.arrivals[name].ended is None:
+            running.end(name)
+            running.round(0.0)
+
+    def carry(self, sender: str, receiver: str) -> None:
+        """A connection that lasts for a few messages: what it had, what was sent, what was heard of it."""
+        one, other = self.sites[sender], self.sites[receiver]
+        outbox = one.outboxes[receiver]
+        outbox.acknowledge(other.acknowledged[sender])
+        outbox.rewind()
+        for _ in range(self.random.randrange(1, 6)):
+            data = outbox.following(0.0)
+            if data is None:
+                break
+            for _ in range(1 + (self.random.random() < 0.1)):
+                message = other.decode(data, sender)
+                other.offer(Event(Entry("message", {}, data), message=message))
+        other.tell(sender, one.public["facts"])
+        other.progress[sender] = one.public
+        other.round(0.0)
+        one.heeded[receiver] = other.heard.get(sender, -1)
+
+    def step(self, kills: float) -> None:
+        move, site = self.random.random(), self.random.choice(self.here)
+        if move < kills:
+            self.kill(site)
+        elif move < kills + 0.1:
+            self.sites[site].snapshot()
+        elif move < 0.6:
+            self.feed(self.random.choice([name for name in self.tables if SITES[name] in self.here]))
+        elif len(self.here) > 1:
+            self.carry(*self.random.sample(self.here, 2))
+        away = {site: float("inf") for site in self.sites if site not in self.here}
+        self.here = [site for site in self.here if not self.sites[site].may_leave(away)]
+
+    def run(self, kills: float) -> None:
+        for _ in range(1500):
+            self.step(kills)
+            if not self.here:
+                return
+        raise AssertionError({site: (r.lacking(), r.public) for site, r in self.sites.items()})
+
+
+@examples(14)
+@given(st.data())
+def test_sites_that_are_killed_give_the_join(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+    random = Random(data.draw(st.integers(0, 2**32)))
+    names = list(SITES)[: data.draw(st.integers(2, 3))]
+    programs = [random.choice(list(PROGRAMS)) for _ in range(6)]
+    hold = data.draw(st.sampled_from(["1 B", "2 kB", "1 GB"]))
+    file = describe_in(tmp_path_factory.mktemp("sites"), names, programs, hold=hold)
+    tables = {name: stream(random, random.randrange(25)) for name in names}
+    play = Play(file, tables, random)
+    play.run(data.draw(st.sampled_from([0.0, 0.1, 0.2])))
+    counted = {n: play.sites[SITES[n]].site.counters()[n] for n in names}
+    assert {n: (c["arrived"], c["late"]) for n, c in counted.items()} == {n: (t.num_rows, 0) for n, t in tables.items()}
+    assert_same(multiset(results(file)), one_engine(describe(file).query, tables), file.read_text())
+    assert all(not outbox.kept for r in play.sites.values() for outbox in r.outboxes.values())
+
+
+def test_an_entry_that_is_half_written_is_cut_off(tmp_path: Path) -> None:
+    keeping = Keeping(tmp_path, "A", "x")
+    assert list(keeping.restore()[1]) == []
+    for k in range(3):
+        keeping.add(Entry("feed", {"k": k}, b"body" * k))
+    keeping.flush()
+    keeping.close()
+    whole = (tmp_path / "journal-0").read_bytes()
+    for cut in range(len(whole)):
+        (tmp_path / "journal-0").write_bytes(whole[:cut])
+        keeping = Keeping(tmp_path, "A", "x")
+        found = [entry.facts["k"] for entry in keeping.restore()[1]]
+        assert found == list(range(len(found))) and len(found) < 3
+        keeping.add(Entry("feed", {"k": 9}))
+        keeping.close()
+        keeping = Keeping(tmp_path, "A", "x")
+        assert [entry.facts["k"] for entry in keeping.restore()[1]] == [*found, 9]
+        keeping.close()
+
+
+def test_a_folder_is_of_one_process_and_one_description(tmp_path: Path) -> None:
+    keeping = Keeping(tmp_path, "A", "x")
+    list(keeping.restore()[1])
+    with pytest.raises(InputError, match="another process"):
+        Keeping(tmp_path, "A", "x")
+    keeping.snapshot({}, [b"state"])
+    keeping.close()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["journal-1", "lock", "snapshot-1"]
+    for site, description in (("B", "x"), ("A", "y")):
+        other = Keeping(tmp_path, site, description)
+        with pytest.raises(SnapshotError, match="give the site another folder"):
+            other.restore()
+        other.close()
+
+
+def test_what_is_acknowledged_is_kept_no_longer() -> None:
+    outbox = Outbox()
+    for interval in range(4):
+        for step in ("x", "y"):
+            outbox.put(step, interval, f"{step}{interval}".encode())
+    assert [outbox.following(0.0) for _ in range(3)] == [b"x0", b"y0", b"x1"]
+    outbox.acknowledge({"x": 2})
+    outbox.rewind()
+    sent = []
+    while (data := outbox.following(0.0)) is not None:
+        sent.append(data)
+    assert sent == [b"y0", b"y1", b"y2", b"x3", b"y3"]
+    assert outbox.bytes == 10 and outbox.sent == {"messages": 8, "bytes": 16, "again": 1}
+    outbox.put("x", 2, b"again after a restart")
+    outbox.acknowledge({"x": 3, "y": 3})
+    assert not outbox.kept and not outbox.bytes
