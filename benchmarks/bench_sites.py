@@ -1,8 +1,8 @@
 """Rows per second through two sites, each a process, on an unlimited link, against one engine on the same rows.
 
 A site reads its file, notes rows in its journal, ships what can match, joins, and writes matches as files; the engine
-is handed the same rows in the same intervals and writes nothing. One row in ten has a partner. The sites' time is from the
-first row at either to the moment at which both are done; processes are started, and kernels loaded, before.
+is handed the same rows in the same intervals and writes nothing. One row in ten has a partner. The sites' time is from
+the first row at either to the moment at which both are done; processes are started before, kernels are loaded in it.
 """
 
 import argparse
