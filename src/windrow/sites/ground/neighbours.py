@@ -20,7 +20,7 @@ from windrow.sites.messages import VERSION
 
 log = logging.getLogger("windrow.sites")
 
-PULSE = 1.0  # seconds between two words about where this site is
+PULSE = 2.0  # seconds between two words about where this site is
 DEAF = 8.0  # seconds without a word after which a connection is given up
 SHORTEST, LONGEST = 0.1, 2.0  # seconds between two attempts
 OPTIONS = [("grpc.use_local_subchannel_pool", 1), ("grpc.max_reconnect_backoff_ms", 1000)]

@@ -76,6 +76,8 @@ class Running:
         self.heeded: dict[str, int] = dict.fromkeys(self.others, 0)  # which of our facts they have
         self.progress: dict[str, dict[str, Any]] = {}  # where they are
         self.public: dict[str, Any] = {}  # where this site is
+        self.first_row_at: float | None = None  # wall clock, for figures only
+        self.done_at: float | None = None
         self.inbox: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
         self.changed = threading.Condition()  # acknowledgements, facts, progress, room
         self.refused: dict[str, int] = {}
@@ -162,6 +164,8 @@ class Running:
         """Where this site is, for other threads, which pass it on."""
         here = max((arrivals.next for arrivals in self.arrivals.values()), default=0)
         self.public = {"next": self.lowest, "seen": here, "full": self.full, "facts": self._full_facts()}
+        if self.done_at is None and self.public["facts"]["done"]:
+            self.done_at = time.time()
 
     def _drained(self, wait: float) -> list[Event]:
         found: list[Event] = []
@@ -216,6 +220,7 @@ class Running:
             self.site.receive(message)
         elif entry.kind == "feed":
             arrivals = self.arrivals[facts["stream"]]
+            self.first_row_at = self.first_row_at or time.time()
             arrivals.feed(event.table, facts["until"])
             arrivals.position = facts["position"] if facts["position"] is not None else arrivals.position
         elif entry.kind == "end":

@@ -25,7 +25,7 @@ from windrow.sites.ground.running import Event, Running
 from windrow.sites.ground.trust import Trust
 from windrow.sites.messages import MAGIC, VERSION
 
-PULSE = 1.0  # seconds after which both ends say that they are there
+PULSE = 2.0  # seconds after which both ends say that they are there
 GATHER = 0.05  # seconds of acknowledgements that go together
 MOST_TEXT = 1 << 20
 

@@ -1,5 +1,6 @@
 """Serving: a site in this process: its state, its server, the ways to its neighbours, the sources of its streams."""
 
+import json
 import logging
 import threading
 import time
@@ -10,11 +11,14 @@ import pyarrow as pa
 
 from windrow.errors import SpecError, alternatives
 from windrow.sites.ground.description import Description, describe
+from windrow.sites.ground.keeping import write_whole
 from windrow.sites.ground.neighbours import Neighbour
 from windrow.sites.ground.running import PAUSE, REPORT, Running
 from windrow.sites.ground.server import Server, fitted
 from windrow.sites.ground.sources import FileSource
 from windrow.sites.ground.status import Figures
+
+FIGURES = "figures.json"  # the last figures, for who asks when the site has gone
 
 log = logging.getLogger("windrow.sites")
 
@@ -112,7 +116,8 @@ class Serving:
         for neighbour in self.neighbours.values():
             neighbour.stop()
         self.server.end()
-        self.figures.gather()
+        figures = json.dumps(self.figures.gather(), indent=1)
+        write_whole(self.description.station(self.name).folder / FIGURES, figures.encode())
         self.running.keeping.close()
 
 

@@ -33,6 +33,7 @@ class FileSource:
         self.schema = running.network.bound.schemas[stream]
         self.failed: str | None = None
         self._starts = feed.starts
+        self._said = 0  # the interval that the stream's clock has come to
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"files of {stream}", daemon=True)
 
@@ -101,26 +102,27 @@ class FileSource:
         ends = np.flatnonzero(np.diff(interval, append=np.iinfo(np.int64).max)) + 1
         start, before = 0, position["row"] - table.num_rows
         for end in ends.tolist():
-            after = int(interval[start]) + 1
-            if not self._sleep(after):
+            if not self._passed(int(interval[start])):
                 return
             here = {"file": position["file"], "row": before + end}
-            self.running.feed(self.stream, table.slice(start, end - start), position=here, until=bound.start(after))
+            self.running.feed(self.stream, table.slice(start, end - start), position=here)
             start = end
 
-    def _sleep(self, interval: int) -> bool:
-        """Wait until an interval begins by the wall clock, with a heartbeat at each that begins before; False: stop."""
+    def _passed(self, interval: int) -> bool:
+        """Wait until an interval has ended by the wall clock; False if reading ends before.
+
+        All rows before this interval have been handed over, so the stream's clock may go on to where it begins.
+        """
         bound = self.running.network.bound
         length = bound.tau * UNIT_SECONDS[bound.unit] / float(self.feed.pace or 1)
         if self._starts is None:
             self._starts = time.time() - length * self.running.arrivals[self.stream].next
-        starts = self._starts
         while not self._stop.is_set():
-            now = (time.time() - starts) / length
-            if now >= interval:
+            now = (time.time() - self._starts) / length
+            if (begun := min(int(now), interval)) > self._said:
+                self.running.feed(self.stream, None, until=bound.start(begun))
+                self._said = begun
+            if now >= interval + 1:
                 return True
             self._stop.wait((int(now) + 1 - now) * length)
-            passed = min(int((time.time() - starts) / length), interval - 1)
-            if passed > 0:
-                self.running.feed(self.stream, None, until=bound.start(passed))
         return False

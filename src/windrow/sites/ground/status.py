@@ -23,7 +23,6 @@ class Figures:
 
     def __init__(self, running: Running, neighbours: dict[str, Neighbour]) -> None:
         self.running, self.neighbours = running, neighbours
-        self.began = time.monotonic()
         self._marks: deque[tuple[float, dict[str, int]]] = deque()
         self.last: dict[str, Any] = {}
 
@@ -42,6 +41,9 @@ class Figures:
             "plan": running.network.plan.id,
             "interval": running.lowest,
             "done": running.done,
+            "first_row_at": running.first_row_at,
+            "done_at": running.done_at,
+            "core_s": time.process_time(),
             "waits_for": {} if running.done else running.lacking(),
             "streams": self._streams(rates),
             "links": self._links(rates),
