@@ -31,6 +31,7 @@ ROWS = 1_200_000
 SMALLER = 100  # times, in a quick run
 SEEDS = 3
 SLICES = 60
+MORE = 1.2  # times the rows that are taken are generated: streams go on where a run ends
 MULTIPLICITY = 5
 PASS = 50  # percent of the children pass their filter
 
@@ -66,10 +67,11 @@ class Held:
 
 @dataclass(frozen=True)
 class Join:
-    """A query without constraints, and its streams in order of time."""
+    """A query without constraints, and its streams in order of time; `rows` of them are taken, all if that is None."""
 
     query: Query
     tables: Tables
+    rows: int | None = None
 
     def engine(self, constraints: Constraints = (), count_only: bool = False) -> Engine:
         """An engine with these constraints."""
@@ -81,8 +83,9 @@ class Join:
         """All rows in parts of about the same number, each up to a moment of all streams."""
         times = {stream.name: self.tables[stream.name][stream.time].to_numpy() for stream in self.query.streams}
         every_one = np.sort(np.concatenate(list(times.values())))
-        cuts = every_one[np.linspace(0, len(every_one), count + 1).astype(int)[1:-1]]
-        ends = {name: [0, *np.searchsorted(mine, cuts), len(mine)] for name, mine in times.items()}
+        taken = len(every_one) if self.rows is None else min(self.rows, len(every_one))
+        cuts = every_one[np.linspace(0, taken - 1, count + 1).astype(int)[1:]]
+        ends = {name: [0, *np.searchsorted(mine, cuts, side="right")] for name, mine in times.items()}
         for k in range(count):
             yield {
                 name: table.slice(ends[name][k], ends[name][k + 1] - ends[name][k])
@@ -127,18 +130,18 @@ def streams_query(
 
 def star(edges: Sequence[Edge], seed: int, rows: int = ROWS, window: int | None = WINDOW, passing: int = PASS) -> Join:
     """Graph (a), or (c) for one edge."""
-    tables = star_streams(rows, edges, seed)
+    tables = star_streams(int(rows * MORE), edges, seed)
     children = [name for name in tables if name != "S1"]
     on = [f"S1.{tables[name].column_names[1]} = {name}.{tables[name].column_names[1]}" for name in children]
-    return Join(streams_query(tables, on, children, window, passing), tables)
+    return Join(streams_query(tables, on, children, window, passing), tables, rows)
 
 
 def fan(edges: Sequence[Edge], seed: int, rows: int = ROWS, window: int | None = WINDOW, passing: int = PASS) -> Join:
     """Graph (b)."""
-    tables = fan_streams(rows, edges, seed)
+    tables = fan_streams(int(rows * MORE), edges, seed)
     *parents, child = tables
     on = [f"{name}.A = {child}.A" for name in parents]
-    return Join(streams_query(tables, on, [child], window, passing), tables)
+    return Join(streams_query(tables, on, [child], window, passing), tables, rows)
 
 
 def smaller(conditions: Conditions, count: int) -> int:
