@@ -57,7 +57,9 @@ def described(root: Path, files: bool = True, **more: Any) -> Path:
     one, other = ports(2)
     stream: dict[str, Any] = {"time": "t", "window": 20, "schema": COLUMNS}
     data: dict[str, Any] = {
-        "on": "k", "select": [["a.id", "a"], ["b.id", "b"]], "interval": 10,
+        "on": "k",
+        "select": [["a.id", "a"], ["b.id", "b"]],
+        "interval": 10,
         "streams": {"a": {**stream, "site": "A"}, "b": {**stream, "site": "B"}},
         "sites": {"A": {"address": f"127.0.0.1:{one}"}, "B": {"address": f"127.0.0.1:{other}"}},
         "plan": {"sequences": {"a": [["b", "SM-S2"]], "b": [["a", "SM-D1"]]}},

@@ -141,7 +141,7 @@ class Held:
     @property
     def resident_rows(self) -> int:
         """How many rows are held."""
-        return int(self.engine.bound()[1].stream_counter(at.ROWS)[0])
+        return int(self.engine.bound()[1].stream_counter(at.Stream.rows)[0])
 
     # -- snapshots -------------------------------------------------------------------------------------------------
 
