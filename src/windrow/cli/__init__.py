@@ -1,4 +1,4 @@
-"""The command line: `windrow join`, `cql`, `compare`, `optimum`, `analyse`, `demo`, `lab`, `archive`, `sites` and so on.
+"""The command line: `windrow join`, `cql`, `compare`, `optimum`, `analyse`, `demo`, `lab`, `archive`, `sites` …
 
 A command imports what it runs on when it runs, so that help and refusals come at once. Whatever is wrong with
 the input leaves as one line on the error stream: exit code 1 for what windrow refuses, 2 for a command that

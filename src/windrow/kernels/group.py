@@ -112,12 +112,12 @@ def crowded(m: Memory, r: Any, start: int, end: int) -> bool:
 
 @inline
 def end(h: Any, m: Memory, r: Any, start: int, after: int) -> int:
-    """End a group: shed what does not fit, or say FULL."""
+    """End a group: release what can be, shed what does not fit, or say FULL."""
     if m.head.pending > 0:
         depart_sampled(h, m.w, r, start, after)
+    h.ended(h, m)
     if m.head.fail_when_full and any_over(m):
         return FULL
-    h.ended(h, m)
     shed(h, m)
     return DONE
 

@@ -5,6 +5,9 @@ judging frees next to nothing it is done less often, down to once for as many ar
 frees much brings the pace back. The pace follows from what was taken, so it does not depend on how rows were cut into
 batches.
 
+When memory is full they are judged before a row is shed, not sooner than an eighth of them has arrived since the last;
+No rows then leave even if a parent that comes later would have learnt from them.
+
 Rules feed each other along the graph: that a child is No kills its parents, that a parent is complete may free its
 child. Streams are therefore judged children first, and then the other way.
 """
@@ -53,14 +56,18 @@ def let_go(h: Any, m: Memory, stream: int, slot: int) -> None:
 
 
 @inline
-def judge_stream(h: Any, m: Memory, stream: int) -> bool:
-    """Judge the residents of a stream, and release those that may leave; whether anything has changed."""
+def judge_stream(h: Any, m: Memory, stream: int, pressed: bool) -> bool:
+    """Judge the residents of a stream, and release those that may leave, if pressed all that are No; whether anything
+    has changed."""
     changed = False
     slot = stream_at(m, stream).oldest
     while slot >= 0:
         after = slot_at(m, slot).newer
         changed |= judge(m.w, stream, slot)
-        if slot_at(m, slot).status == NO:
+        if pressed and slot_at(m, slot).status >= NO:
+            depart(h, m, slot, RELEASED)
+            changed = True
+        elif slot_at(m, slot).status == NO:
             if not is_wanted(m, stream, slot):
                 let_go(h, m, stream, slot)
                 changed = True
@@ -71,13 +78,13 @@ def judge_stream(h: Any, m: Memory, stream: int) -> bool:
 
 
 @inline
-def judge_streams(h: Any, m: Memory, upwards: bool) -> bool:
+def judge_streams(h: Any, m: Memory, upwards: bool, pressed: bool) -> bool:
     """Judge all residents of which something can be found out, children first or last."""
     changed = False
     for k in range(m.streams):
         stream = stream_at(m, k if upwards else m.streams - 1 - k).turn
-        if stream_at(m, stream).is_judged:
-            changed |= judge_stream(h, m, stream)
+        if stream_at(m, stream).is_judged or (pressed and stream_at(m, stream).remembers):
+            changed |= judge_stream(h, m, stream, pressed)
     return changed
 
 
@@ -88,7 +95,7 @@ def collect_all(h: Any, words: Any) -> None:
     for k in range(m.head.ordered):
         pass_steps(m, k)
     upwards = True
-    while judge_streams(h, m, upwards):
+    while judge_streams(h, m, upwards, False):
         upwards = not upwards
 
 
@@ -102,19 +109,26 @@ def held(m: Memory) -> int:
 
 
 @inner
-def collect(h: Any, words: Any) -> None:
-    """Judge all residents, and release those that may leave."""
+def collect(h: Any, words: Any, pressed: bool) -> None:
+    """Judge all residents, and release those that may leave; if memory is full, No rows that wait for parents too."""
     m = memory_of(words)
     before = held(m)
     for k in range(m.head.ordered):
         pass_steps(m, k)
-    if judge_streams(h, m, True):
-        judge_streams(h, m, False)
+    if judge_streams(h, m, True, pressed):
+        judge_streams(h, m, False, pressed)
     m.head.collected, m.head.spared = m.head.arrivals, held(m)
     if before - m.head.spared < before >> 4:
         m.head.pace = min(2 * m.head.pace, SLOWEST)
     else:
         m.head.pace = 1
+
+
+@inline
+def is_pressing(m: Memory) -> bool:
+    """Whether judging is worth its while before a row is shed: enough has come since, or none may be shed."""
+    since = m.head.arrivals - m.head.collected
+    return m.head.releasing != 0 and (m.head.fail_when_full != 0 or since >= max(16, m.head.spared >> 3))
 
 
 @inline

@@ -73,6 +73,8 @@ def observe(words: Any, r: Any, at: int) -> None:
             continue
         value = r[at + R_CODES + m.links + line.column]
         in_time = promise_at(m, line.promise).in_time
+        if value > LOW:
+            promise_at(m, line.promise).measured += 1  # a row that keeps the order says something, too
         if LOW < value < line.top:
             measure_order(m.w, line, k, value, time if in_time else stream_at(m, stream).rank)
         line.top = max(line.top, value)
@@ -113,8 +115,7 @@ def pass_steps(m: Memory, k: int) -> None:
             low = mid + 1
         else:
             high = mid
-    if low > 0:
-        line.low = m.w[step_at(m, k, low - 1) + 1]
+    line.low = m.w[step_at(m, k, low - 1) + 1] if low > 0 else LOW
 
 
 @inline

@@ -26,7 +26,7 @@ from windrow.kernels.places import came_at, chain, edge_at, key_at, link_at, slo
 from windrow.kernels.release import collect as collecting
 from windrow.kernels.release.evidence import is_used, note_befores, note_codes, note_key, observe
 from windrow.kernels.release.rules import is_wanted, judge
-from windrow.kernels.retain import admit
+from windrow.kernels.retain import admit, any_over
 from windrow.kernels.settle import fill
 
 RELEASES = True
@@ -163,9 +163,11 @@ def why_shed(h: Any, m: Memory, slot: int) -> int:
 
 @inline
 def ended(h: Any, m: Memory) -> None:
-    """A group has ended."""
+    """A group has ended. Where memory is full, residents are judged before any is shed, and No rows leave first."""
     if collecting.is_due(m):
-        collecting.collect(h, m.w)
+        collecting.collect(h, m.w, False)
+    if any_over(m) and collecting.is_pressing(m):
+        collecting.collect(h, m.w, True)
 
 
 @inline

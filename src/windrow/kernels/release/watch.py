@@ -3,7 +3,8 @@
     Unique      a row of a key that had come before                                         any is a violation
     Integrity   child rows from a parent up to its child: the oldest parent of the child's key has waited longest
     Clustered   rows with other values since the first with these
-    Ordered     rows from the first larger value, up to and including this one: at most, by the steps that are kept
+    Ordered     rows from the first larger value, up to and including this one; of long ago at most, by the steps that
+                are kept
 
 A promise that is used and broken is counted. Where promises were found by watching it rests at once, and covers that
 follow from it do not hold any longer; state/monitor.py decides when it is used again.
@@ -82,11 +83,13 @@ def measure_order(words: Any, line: Ordered, k: int, value: int, now: int) -> No
         else:
             low = mid + 1
     promise = promise_at(m, line.promise)
-    first = m.w[step_at(m, k, low - 1)] if low > 0 else 0
-    if promise.in_time:
-        measure(m, promise, gap(now, first) if low > 0 else HIGH)
+    if line.is_thinned == 0 or low > STEPS // 4:  # nothing was forgotten between it and the step before it
+        first = m.w[step_at(m, k, low)]
+        measure(m, promise, gap(now, first) if promise.in_time else now - first)
+    elif promise.in_time:
+        measure(m, promise, gap(now, m.w[step_at(m, k, low - 1)]) if low > 0 else HIGH)
     else:
-        measure(m, promise, now - first - 1)
+        measure(m, promise, now - (m.w[step_at(m, k, low - 1)] if low > 0 else 0) - 1)
 
 
 @inline
@@ -98,4 +101,4 @@ def thin(m: Memory, line: Ordered, k: int) -> None:
             here, there = step_at(m, k, step), step_at(m, k, n)
             m.w[there], m.w[there + 1] = m.w[here], m.w[here + 1]
             n += 1
-    line.used = n
+    line.used, line.is_thinned = n, 1

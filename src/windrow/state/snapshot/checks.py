@@ -95,7 +95,8 @@ def lines(words: np.ndarray, found: np.ndarray) -> bool:
     counters = found[:, [at.EXPIRED, at.RELEASED, at.SHED, at.SAMPLED, at.Stream.rank]]
     fine = bool(((counters >= 0) & (counters < HIGH)).all()) and bool((found[:, at.SAMPLED] <= found[:, at.SHED]).all())
     fine &= int(counters[:, 4].sum()) == words[at.Head.arrivals]  # count_row raises both
-    fine &= words[at.Head.random] <= int(found[:, at.SHED].sum())  # policies/rand.py
+    left = found[:, [at.SHED, at.RELEASED]].sum()  # policies/rand.py; a No row that makes room is released
+    fine &= words[at.Head.random] <= int(left)
     last = found[:, at.Stream.last_time]
     fine &= int(last.max()) == words[at.Head.clock]  # move_clock
     return bool(fine) and _seen(words, found)
