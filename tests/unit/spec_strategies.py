@@ -33,6 +33,7 @@ from windrow.spec import (
     Window,
     useful,
 )
+from windrow.spec.constraints import Monitored
 from windrow.spec.joins import NamedJoin
 from windrow.spec.predicates import PREDICATES
 
@@ -197,6 +198,14 @@ CONSTRAINTS: dict[type[Record], st.SearchStrategy[Any]] = {
 RECORDS: dict[type[Record], st.SearchStrategy[Any]] = {
     Filter: filters,
     Memory: memories(),
+    Monitored: st.builds(
+        Monitored,
+        st.booleans(),
+        st.floats(1.0, 10.0),
+        st.floats(0.0, 1.0),
+        st.integers(1, 2**63 - 1),
+        st.integers(0, 2**63 - 1),
+    ),
     NamedJoin: st.builds(NamedJoin, names, st.lists(predicates(), min_size=1, max_size=2).map(tuple)),
     Output: st.builds(Output, references("a"), st.none() | columns),
     Query: queries(("a", "b")),

@@ -29,12 +29,12 @@ SOURCE = Path(wr.__file__).parent
 
 
 def kinds(base: type[Record] = Record) -> Iterator[type[Record]]:
-    """Every record that windrow defines and that can be made: what nothing else derives from."""
+    """Every record of queries that windrow defines and that can be made: what nothing else derives from."""
     for kind in base.__subclasses__():
         if kind.__subclasses__():
             yield from kinds(kind)
-        elif kind.__module__.startswith("windrow."):
-            yield kind
+        elif kind.__module__.startswith("windrow.") and not kind.__module__.startswith("windrow.sites."):
+            yield kind  # plans of sites, which hold a query whole, are imported only where they are used
 
 
 KINDS = sorted(set(kinds()), key=lambda kind: kind.__name__)
