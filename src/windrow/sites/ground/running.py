@@ -23,13 +23,14 @@ from typing import Any
 import pyarrow as pa
 
 from windrow.errors import InputError, SpecError
+from windrow.sites.ground import recovery
 from windrow.sites.ground.arrivals import Arrivals
 from windrow.sites.ground.description import Description
 from windrow.sites.ground.keeping import Entry, Keeping
 from windrow.sites.ground.outbox import Outbox
 from windrow.sites.ground.results import Results
+from windrow.sites.ground.standing import lacking, shortfalls
 from windrow.sites.messages import Message
-from windrow.sites.network import Network
 from windrow.sites.site import Outcome, Site
 from windrow.state.snapshot import form
 
@@ -387,21 +388,7 @@ class Running:
 
     def lacking(self) -> dict[str, int]:
         """Which other sites, or own streams, have not brought what the steps that are furthest behind wait for."""
-        found: dict[str, int] = {}
-        for placed, interval in zip(self.site.placed, self.site.next, strict=True):
-            for port in placed.reads:
-                at = interval - port.lag
-                if not self.network.known(port.channel) or at < 0 or at in self.site.waiting[port.channel]:
-                    continue
-                home = self.network.home(port.channel)
-                who = f"site {home}"
-                if home == self.name:
-                    stream = self.network.sources.get(port.channel)
-                    if stream is None:
-                        continue  # another step here, which waits itself
-                    who = f"stream {stream}"
-                found[who] = min(at, found.get(who, at))
-        return found
+        return lacking(self.site)
 
     def refuse(self, what: str, why: str) -> None:
         """Count and log what was refused."""
@@ -412,31 +399,14 @@ class Running:
 
     def snapshot(self) -> None:
         """Write the state, and begin a new journal."""
-        parts: list[Any] = [self.site.snapshot()]
-
-        def put(data: Any) -> int:
-            parts.append(data)
-            return len(parts) - 1
-
-        arrivals = {}
-        for stream, found in self.arrivals.items():
-            facts, rows = found.state()
-            arrivals[stream] = [facts, None if rows is None else put(form.table_bytes(rows))]
-        outboxes = {
-            other: [[step, interval, put(data)] for step, interval, data in outbox.state()]
-            for other, outbox in self.outboxes.items()
-        }
-        header = {
-            "arrivals": arrivals, "outboxes": outboxes, "marks": self.marks, "told": self.told,
-            "results": [self.results.rows, self.results.files],
-        }  # fmt: skip
+        header, parts = recovery.saved(self)
         self.results.settle()
         self._snapshot_bytes = self.keeping.snapshot(header, parts)
 
     def _restore(self) -> None:
         snapshot, entries = self.keeping.restore()
         if snapshot is not None:
-            self._load(snapshot)
+            recovery.load(self, snapshot)
         count = 0
         for entry in entries:
             count += 1
@@ -446,21 +416,6 @@ class Running:
         self._show()
         if snapshot is not None or count:
             log.info("site %s: back at interval %d, after %d entries of its journal", self.name, self.lowest, count)
-
-    def _load(self, snapshot: form.Snapshot) -> None:
-        head = snapshot.header
-        self.site = Site.restore(snapshot.parts[0].to_pybytes(), self.network)
-        for stream, (facts, at) in head["arrivals"].items():
-            self.arrivals[stream].load(facts, None if at is None else form.table_of(snapshot.parts[at]))
-        for other, kept in head["outboxes"].items():
-            for step, interval, at in kept:
-                self.outboxes[other].put(step, interval, snapshot.parts[at].to_pybytes())
-        self.marks |= head["marks"]
-        self.told = head["told"]
-        for other, facts in self.told.items():
-            if facts["done"]:
-                self.outboxes[other].discard()
-        self.results.rows, self.results.files = head["results"]
 
     def _again(self, entry: Entry) -> None:
         """What was done with an entry before, once more."""
@@ -475,19 +430,3 @@ class Running:
         elif entry.kind == "feed" and entry.body:
             event.table = form.table_of(pa.py_buffer(entry.body))
         self._take_in(event)
-
-
-def shortfalls(network: Network) -> dict[str, int]:
-    """How many of the last intervals each step never takes, since what it reads of them is written later."""
-    short = dict.fromkeys((step.name for step in network.steps), 0)
-    moved = True
-    while moved:
-        moved = False
-        for step in network.steps:
-            for port in step.reads:
-                if port.channel in network.writers:
-                    writer, lag = network.writers[port.channel]
-                    found = short[writer.name] + lag - port.lag
-                    if found > short[step.name]:
-                        short[step.name], moved = found, True
-    return short
