@@ -11,7 +11,9 @@ How far a site may run ahead: while it holds more than it may for others, or ano
 is taken only if the slowest site is about to need it. That much is always allowed, so nobody waits in a circle.
 """
 
+import contextlib
 import logging
+import math
 import queue
 import threading
 import time
@@ -37,6 +39,8 @@ from windrow.state.snapshot import form
 log = logging.getLogger("windrow.sites")
 
 ROUND = 128  # intervals that are taken before others have their turn
+BITE = 4 << 20  # bytes of rows that are taken, likewise
+TURN = 0.05  # seconds for which steps run before the inbox is looked at
 PAUSE = 0.1  # seconds without work after which the clock is looked at
 REPORT = 0.25  # seconds between two looks at what is held
 COMPLAIN = 5.0  # seconds of standing still after which a site says what it waits for
@@ -79,7 +83,7 @@ class Running:
         self.public: dict[str, Any] = {}  # where this site is
         self.first_row_at: float | None = None  # wall clock, for figures only
         self.done_at: float | None = None
-        self.inbox: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
+        self.inbox: queue.SimpleQueue[Event] = queue.SimpleQueue()
         self.changed = threading.Condition()  # acknowledgements, facts, progress, room
         self.refused: dict[str, int] = {}
         self.delays: deque[float] = deque(maxlen=DELAYS)
@@ -108,7 +112,9 @@ class Running:
         arrivals = self.arrivals[stream]
         if table is not None:
             arrivals.check(table)
-        body = b"" if table is None or not table.num_rows else form.table_bytes(table).to_pybytes()
+        body = b"" if table is None or not table.num_rows else form.table_bytes(table)
+        with self.changed:
+            arrivals.coming += len(body)
         facts = {"stream": stream, "position": position, "until": until}
         self.offer(Event(Entry("feed", facts, body), table=table, safe=safe))
 
@@ -135,7 +141,7 @@ class Running:
         """Wait while as many rows of a stream are waiting as there is room for."""
         most = max(self.description.hold // 4, 1 << 20)
         with self.changed:
-            while self.arrivals[stream].bytes > most and not stopped():
+            while self.arrivals[stream].bytes + self.arrivals[stream].coming > most and not stopped():
                 self.changed.wait(PAUSE)
 
     # -- a round ---------------------------------------------------------------------------------------------------
@@ -154,12 +160,23 @@ class Running:
             self._confirm(events)
             for entry in closings:
                 self._close(entry.facts["stream"], entry.facts["until"])
-            self._settle(self.site.advance())
+        stepped = self._advance(TURN)
+        if events or closings or stepped:
             if self.keeping.bytes > max(self.description.snapshot_bytes, 4 * self._snapshot_bytes):
                 self.snapshot()
             self._show()
         self._look()
-        return bool(events or closings)
+        return bool(events or closings or stepped)
+
+    def _advance(self, seconds: float) -> bool:
+        """Run steps that are ready, for so long at most; what each has to say leaves before the next runs."""
+        began, stepped = time.monotonic(), False
+        while (outcome := self.site.step()) is not None:
+            self._settle(outcome)
+            stepped = True
+            if time.monotonic() - began > seconds:
+                break
+        return stepped
 
     def _show(self) -> None:
         """Where this site is, for other threads, which pass it on."""
@@ -169,15 +186,20 @@ class Running:
             self.done_at = time.time()
 
     def _drained(self, wait: float) -> list[Event]:
+        """What has come, up to so many bytes that noting them does not keep others waiting."""
         found: list[Event] = []
-        try:
-            first = self.inbox.get(timeout=wait) if wait else self.inbox.get_nowait()
-            while True:
-                if first is not None:
-                    found.append(first)
-                first = self.inbox.get_nowait()
-        except queue.Empty:
-            return found
+        size = 0
+        with contextlib.suppress(queue.Empty):
+            event: Event | None = self.inbox.get(timeout=wait) if wait else self.inbox.get_nowait()
+            while event is not None:
+                found.append(event)
+                size += len(event.entry.body)
+                event = self.inbox.get_nowait() if size < BITE else None
+        with self.changed:
+            for taken in found:
+                if taken.entry.kind == "feed":
+                    self.arrivals[taken.entry.facts["stream"]].coming -= len(taken.entry.body)
+        return found
 
     def _fits(self, event: Event) -> bool:
         """Whether something is new; what came before is not noted again."""
@@ -250,8 +272,8 @@ class Running:
         limit, found = self._limit(), []
         for stream, arrivals in self.arrivals.items():
             until = min(arrivals.ready(self.seen, self.final), arrivals.next + ROUND, limit)
-            if not self.full:
-                until = arrivals.within(until, self.description.hold - self.held)
+            room = BITE if self.full else min(BITE, self.description.hold - self.held)
+            until = arrivals.within(until, room)
             if until > arrivals.next:
                 found.append(Entry("close", {"stream": stream, "until": until}))
         return found
@@ -411,7 +433,7 @@ class Running:
         for entry in entries:
             count += 1
             self._again(entry)
-        self._settle(self.site.advance())
+        self._advance(math.inf)
         self._publish()
         self._show()
         if snapshot is not None or count:
@@ -421,7 +443,7 @@ class Running:
         """What was done with an entry before, once more."""
         if entry.kind == "close":
             self._close(entry.facts["stream"], entry.facts["until"])
-            self._settle(self.site.advance())
+            self._advance(math.inf)
             return
         event = Event(entry)
         if entry.kind == "message":
