@@ -27,6 +27,7 @@ class Figures:
     def __init__(self, running: Running, neighbours: dict[str, Neighbour]) -> None:
         self.running, self.neighbours = running, neighbours
         self._marks: deque[tuple[float, dict[str, int]]] = deque()
+        self._core = time.process_time()
         self.last: dict[str, Any] = {}
 
     def gather(self) -> dict[str, Any]:
@@ -46,7 +47,7 @@ class Figures:
             "done": running.done,
             "first_row_at": running.first_row_at,
             "done_at": running.done_at,
-            "core_s": time.process_time(),
+            "core_s": time.process_time() - self._core,
             "waits_for": {} if running.done else running.lacking(),
             "streams": self._streams(rates),
             "links": self._links(rates),
