@@ -197,13 +197,16 @@ def _missed(blocks: Figures, label: str) -> Cells:
 
 def _worst(blocks: Figures, lost: float) -> Check:
     """No block of any run loses more."""
-    shares = [row["missed"] / max(1, row["matched"]) for row in blocks.rows]
+    worst = max(row["missed"] / max(1, row["matched"]) for row in blocks.rows)
     least = min(row["missed"] for row in blocks.rows)
-    count = sum(share > 0 for share in shares)
+    missing = [_spell(row) for row in blocks.rows if row["missed"]]
+    holds = least >= 0 and worst <= lost
+    told = ", ".join(f"{missing.count(spell)} {spell}" for spell in SPELLS if spell in missing)
     return Check(
         f"no block of {BLOCK:,} rows misses more than {lost:.1%} of its matches, and none gives more than SWJ",
-        least >= 0 and max(shares) <= lost,
-        f"{max(shares):.2%} in the worst block; {count:,} of {len(shares):,} blocks miss any",
+        holds,
+        f"{worst:.2%} in the worst block; {len(missing):,} of {len(blocks.rows):,} blocks miss any",
+        why="" if holds else f"blocks that miss any: {told}, where k is {MOST // LEAST} times what it was, at once",
     )
 
 
