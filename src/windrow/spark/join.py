@@ -35,6 +35,7 @@ from windrow.spark.operator import RESULT, STATE, Operator
 from windrow.spark.pack import PACKED, Packer
 from windrow.spark.places import place_of
 from windrow.spark.shipping import ship
+from windrow.spark.store import appends
 from windrow.spark.unpack import Unpacker
 from windrow.spec import Query, split_reference
 
@@ -80,7 +81,8 @@ def on_spark(
         _check_archived(job, output)
         job = replace(job, archive=start_archive(job, place_of(archive), binding))
     ship(given[query.names[0]])
-    result = _operated(job, [_packed(job, given[name], s, streaming) for s, name in enumerate(query.names)], streaming)
+    packed = [_packed(job, given[name], s, streaming) for s, name in enumerate(query.names)]
+    result = _operated(job, packed, streaming and appends(given[query.names[0]]), streaming)
     return _handed_on(result, observed(result, streaming), Unpacker(emit.schema(binding)), output)
 
 
@@ -169,7 +171,7 @@ def _function(call: Callable[[Iterable[Any]], Any]) -> Callable[[Any], Any]:
     return run
 
 
-def _operated(job: Job, packed: list[Any], streaming: bool) -> Any:
+def _operated(job: Job, packed: list[Any], appending: bool, streaming: bool) -> Any:
     """The packed streams through one engine per shard."""
     operator = Operator(job)
 
@@ -177,6 +179,12 @@ def _operated(job: Job, packed: list[Any], streaming: bool) -> Any:
         return operator.stream(key, frames, state)
 
     together = reduce(lambda a, b: a.unionByName(b), packed)
+    if appending:
+        from windrow.spark.processor import Shards
+
+        shards = together.drop("latest").groupBy("shard")  # with that column Spark would drop blobs that look late
+        mode = "EventTime" if job.marked else "None"
+        return shards.transformWithStateInPandas(Shards(job), RESULT, "append", mode)
     if streaming:
         return together.groupBy("shard").applyInPandasWithState(stream, RESULT, STATE, "append", "NoTimeout")
     return together.repartition(job.shards, "shard").mapInArrow(_function(operator.batch), RESULT)

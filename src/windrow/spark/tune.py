@@ -1,11 +1,16 @@
-"""Session settings under which Spark hands rows to Python faster."""
+"""Session settings under which Spark hands rows to Python faster, and writes what is new instead of all there is."""
 
 from typing import Any
+
+from windrow.spark.store import CHANGELOG, PROVIDER, ROCKSDB
 
 SETTINGS = {
     # With any other limit Spark measures the batch it fills after every single row, which takes as long as filling it.
     # Batches still end after spark.sql.execution.arrow.maxRecordsPerBatch rows, 10,000 by default.
     "spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1),
+    # The one store to whose states one can append; with a changelog a commit writes what the micro-batch has changed.
+    PROVIDER: ROCKSDB,
+    CHANGELOG: "true",
 }
 
 
