@@ -54,8 +54,9 @@ class State:
 # ---------------------------------------------------------------------------------------------- write
 
 
-def parts(binding: Binding, shard: Shard, payloads: Sequence[Payload], tracker: Tracker | None) -> list[Any]:
+def parts(state: State) -> list[Any]:
     """The parts of a snapshot."""
+    binding, shard, payloads, tracker = state.binding, state.shard, state.payloads, state.tracker
     streams = range(binding.plan.streams)
     shards = saved_shard(shard, [_recodable(binding, s) for s in streams])
     found: list[Any] = [binding.schemas[name].serialize() for name in binding.query.names]

@@ -36,6 +36,11 @@ class Snapshot:
 
 def write(header: dict[str, Any], parts: list[Any]) -> bytes:
     """One snapshot from a header and parts that support the buffer protocol."""
+    return b"".join(written(header, parts))
+
+
+def written(header: dict[str, Any], parts: list[Any]) -> list[Any]:
+    """The same in pieces that are not yet joined."""
     text = json.dumps(header, sort_keys=True, separators=(",", ":")).encode()
     pieces: list[Any] = [_HEAD.pack(MAGIC, VERSION, len(text)), text, _LENGTH.pack(len(parts))]
     for part in parts:
@@ -44,7 +49,7 @@ def write(header: dict[str, Any], parts: list[Any]) -> bytes:
     check = 0
     for piece in pieces:
         check = zlib.crc32(piece, check)
-    return b"".join([*pieces, _CHECK.pack(check)])
+    return [*pieces, _CHECK.pack(check)]
 
 
 def read(data: bytes) -> Snapshot:
