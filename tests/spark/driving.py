@@ -148,10 +148,15 @@ class Driven:
                     blobs = pa.RecordBatch.from_pandas(frame)
                     for rows in unpack([blobs.set_column(2, "matches", blobs["matches"].cast(pa.binary()))]):
                         found.update((row["a"], row["b"]) for row in rows.to_pylist())
-                    counters |= {shard: json.loads(text) for text in frame["metrics"] if text is not None}
+                    counters.update((shard, json.loads(text)) for text in frame["metrics"] if text is not None)
         if commit:
             self.states, self.metrics = after, counters
             self.output += found
+
+    def head(self, shard: int) -> dict[str, Any]:
+        """What a state of deltas says of itself."""
+        found: dict[str, Any] = json.loads(self.states[shard].text)
+        return found
 
     def _shard(self, shard: int, frames: list[Any], after: dict[int, Any]) -> Iterator[Any]:
         """What the operator gives for one shard; its state goes to `after`."""

@@ -12,16 +12,16 @@ Each state has a version: a digest chained over all pushes since the beginning. 
 version (a warm one) is that state, whatever has been retried, killed or set back; any other is rebuilt from the store.
 """
 
-import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Protocol
+from typing import Protocol
 
 import pyarrow as pa
 
 from windrow.engine import Engine
 from windrow.errors import SnapshotError
+from windrow.spark.warm import chained
 
 ENTRY = pa.schema([("stream", pa.int32()), ("source", pa.int64()), ("number", pa.int32()), ("rows", pa.binary())])
 PIECE_BYTES = 1 << 24
@@ -109,17 +109,14 @@ class Head:
         return cls(**{**found, "counters": tuple(found["counters"])})
 
     @property
+    def resident_rows(self) -> int:
+        """Rows that the shard holds."""
+        return self.counters[CHECKED.index("resident_rows")] if self.counters else 0
+
+    @property
     def entries(self) -> range:
         """The numbers of the log's pushes."""
         return range(self.first, self.pushes)
-
-
-def chained(version: str, *parts: Any) -> str:
-    """The version behind another one."""
-    digest = hashlib.sha256(version.encode())
-    for part in parts:
-        digest.update(part if isinstance(part, (bytes, pa.Buffer)) else repr(part).encode())
-    return digest.hexdigest()[:32]
 
 
 def counters_of(engine: Engine) -> tuple[int, ...]:
@@ -135,9 +132,9 @@ class Deltas:
     store: Store
     shard: int
 
-    def replayed(self, head: Head, push: Any) -> Engine:
+    def replayed(self, head: Head, push: Callable[[Engine, "Push"], None]) -> Engine:
         """The engine of a state, rebuilt; `push` takes one push of the log as the first time."""
-        engine = Engine.restore(b"".join(self.store.piece(k) for k in range(head.pieces)))
+        engine = Engine.restore_pieces(self.store.piece(k) for k in range(head.pieces))
         for number in head.entries:
             push(engine, Push.of(*self.store.entry(number)))
         found = counters_of(engine)
@@ -152,7 +149,7 @@ class Deltas:
     def written(self, head: Head, engine: Engine, push: Push, whole: bool) -> Head:
         """Write what a push has changed: its blobs or, where they are no less (or if asked for), a new snapshot."""
         data = push.data()
-        head = replace(head, pushes=head.pushes + 1, version=chained(head.version, push.watermark, data))
+        head = replace(head, pushes=head.pushes + 1, version=chained(head.version, repr(push.watermark).encode(), data))
         head = replace(head, watermark=push.watermark or head.watermark, counters=counters_of(engine))
         room = max(LEAST_LOG, head.snapshot_bytes)
         if whole or not head.pieces or head.log_bytes + data.size > room or len(head.entries) > MOST_ENTRIES:
@@ -164,7 +161,7 @@ class Deltas:
 
     def _snapshot(self, head: Head, engine: Engine) -> Head:
         pieces = size = 0
-        for piece in _pieces(engine):
+        for piece in engine.snapshot_pieces(PIECE_BYTES):
             self.store.set_piece(pieces, piece)
             pieces, size = pieces + 1, size + len(piece)
         for number in range(pieces, head.pieces):
@@ -172,9 +169,3 @@ class Deltas:
         for number in range(head.first, head.pushes - 1):
             self.store.remove_entry(number)
         return replace(head, pieces=pieces, snapshot_bytes=size, first=head.pushes, log_bytes=0)
-
-
-def _pieces(engine: Engine) -> Iterator[bytes]:
-    data = engine.snapshot()
-    for start in range(0, len(data), PIECE_BYTES):
-        yield data[start : start + PIECE_BYTES]

@@ -9,6 +9,7 @@ micro-batch reads and writes (`stream`).
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,14 +20,14 @@ from windrow.engine.intake import plain_schema
 from windrow.errors import SnapshotError, WindrowError
 from windrow.feed import CodedTables, engine_for, run
 from windrow.kernels import layout as at
-from windrow.kernels.compiled import NAME
 from windrow.spark.archive import Run, check_archive, write_departed
-from windrow.spark.deltas import ENTRY, Deltas, Head, Push, Store, chained, counters_of
+from windrow.spark.deltas import ENTRY, Deltas, Head, Push, Store, counters_of
 from windrow.spark.facts import facts_of, refuse_changes
 from windrow.spark.job import Job, known
 from windrow.spark.labels import labels
 from windrow.spark.pack import WITNESS, blob_table, blobs
 from windrow.spark.shipping import take_shipped
+from windrow.spark.warm import Cache, Key, chained
 from windrow.spark.worker import settle
 from windrow.spec import Query
 
@@ -49,7 +50,7 @@ class Operator:
     job: Job
 
     def append(
-        self, shard: int, frames: Iterable[Any], store: Store, mark: int, cache: Any = None
+        self, shard: int, frames: Iterable[Any], store: Store, mark: int, cache: Cache | None = None
     ) -> Iterator[pa.RecordBatch]:
         """One micro-batch of one shard, or a timer that has passed, whose state is kept as deltas.
 
@@ -60,25 +61,26 @@ class Operator:
         """
         take_shipped()
         head, push = Head.read(store.head()), Push(_blobs(frames), mark * 1000 if mark > 0 else None)
-        wake = self._wakes_at(head, push)
-        if not push.blobs.num_rows and wake is not None and head.watermark is not None and wake > mark:
-            store.wake_at(wake)  # the shard had rows since the timer was set, so it has heard of the watermark
-            store.set_head(replace(head, timer=wake).text())
+        if not push.blobs.num_rows and self._rests(head, store, mark):
             return iter(())
-        files = self._files(shard, head.identity or None)
-        engine, warm, whole = self._brought(shard, head, Deltas(store, shard), cache)
-        matches = self._take(engine, push)
-        head = replace(head, identity=self._identity(shard, files, engine), settings=self._settings(shard))
-        head = replace(head, attached=head.attached + warm, rebuilt=head.rebuilt + (not warm and head.pushes > 0))
-        head = Deltas(store, shard).written(head, engine, push, whole)
-        if head.timer is None or head.timer <= mark:
-            head = replace(head, timer=self._wakes_at(head, push) if engine.metrics.resident_rows else None)
-            if head.timer is not None:
-                store.wake_at(head.timer)
-        store.set_head(head.text())
-        counters = {**engine.metrics.to_dict(), "warm": _warm(head, cache)}
+        files, deltas = self._files(shard, head.identity or None), Deltas(store, shard)
+        found = self._brought(shard, head, deltas, cache)
+        try:
+            matches = self._take(found.engine, push)
+            head = replace(head, identity=self._identity(shard, files, found.engine), settings=self._settings(shard))
+            head = replace(head, attached=head.attached + found.warm, rebuilt=head.rebuilt + found.rebuilt)
+            head = deltas.written(head, found.engine, push, found.whole)
+            if head.timer is None or head.timer <= mark:
+                head = self._timed(head, store)
+            store.set_head(head.text())
+            counters = found.engine.metrics.to_dict()
+        except BaseException:
+            if cache is not None and found.folder is not None:
+                cache.drop(found.folder)
+            raise
         if cache is not None:
-            cache.put(self._key(head), engine)
+            cache.put(self._key(shard, head), found.engine, found.folder)
+            counters["warm"] = {"attached": head.attached, "rebuilt": head.rebuilt, "held_bytes": cache.held_bytes}
         settle("operator")
         return _results(shard, [] if matches is None else [matches], counters)
 
@@ -144,8 +146,28 @@ class Operator:
             found[name] = pa.concat_tables([schema.empty_table(), *parts])
         return found
 
-    def _wakes_at(self, head: Head, push: Push) -> int | None:
-        """When the watermark says that a shard that is silent until then has something to expire, in milliseconds."""
+    # -- timers ----------------------------------------------------------------------------------------------------
+
+    def _rests(self, head: Head, store: Store, mark: int) -> bool:
+        """Whether a shard whose timer has passed has nothing to do: it is empty, or had rows since the timer was set.
+
+        Then it has heard of the watermark, and another timer is set.
+        """
+        wake = self._wakes_at(head)
+        if head.resident_rows and (wake is None or wake <= mark):
+            return False
+        store.set_head(self._timed(head, store).text())
+        return True
+
+    def _timed(self, head: Head, store: Store) -> Head:
+        """Set a timer for a shard that holds rows."""
+        wake = self._wakes_at(head) if head.resident_rows else None
+        if wake is not None:
+            store.wake_at(wake)
+        return replace(head, timer=wake)
+
+    def _wakes_at(self, head: Head) -> int | None:
+        """At which watermark a shard that is silent until then has something to expire, in milliseconds."""
         reach = [most for most in known(self.job)[0].plan.windows[:, 0].view(np.uint64).tolist() if most < at.HIGH]
         if not self.job.marked or not reach:
             return None
@@ -167,22 +189,26 @@ class Operator:
 
     def _settings(self, shard: int) -> str:
         """A digest of that under which a shard's log is written: a log is replayed under no other."""
-        return chained("", self._query(shard).to_json(), self.job.recall, self.job.follows_spark)
+        settings = [self._query(shard).to_json(), self.job.recall, self.job.follows_spark]
+        return chained("", json.dumps(settings).encode())
 
-    def _key(self, head: Head) -> str:
-        """Under which an engine is kept: its version, and the kernels that have made it."""
-        return chained(head.version, head.settings, NAME)
+    def _key(self, shard: int, head: Head) -> Key:
+        """Under which an engine is kept between micro-batches."""
+        return Key(_run().query or "", shard, chained(head.version, head.settings.encode()))
 
-    def _brought(self, shard: int, head: Head, deltas: Deltas, cache: Any) -> tuple[Engine, bool, bool]:
-        """The engine of a state under the job's settings; whether it was warm; whether a whole snapshot must follow."""
+    def _brought(self, shard: int, head: Head, deltas: Deltas, cache: Cache | None) -> "Brought":
+        """The engine of a state, under the job's settings."""
         if not head.pushes:
-            return self._engine(shard, None), False, True
+            return Brought(self._engine(shard, None), whole=True)
         changed = head.settings != self._settings(shard)
-        engine = cache.claim(self._key(head)) if cache is not None and not changed else None
-        if engine is not None and counters_of(engine) == head.counters:
-            return engine, True, False
+        if cache is not None and not changed:
+            engine, folder = cache.engine(self._key(shard, head))
+            if engine is not None and folder is not None:
+                if counters_of(engine) == head.counters:
+                    return Brought(engine, folder, warm=True)
+                cache.drop(folder)
         engine = deltas.replayed(head, self._again)
-        return (self._engine(shard, engine.snapshot()) if changed else engine), False, changed
+        return Brought(self._engine(shard, engine.snapshot()) if changed else engine, rebuilt=True, whole=changed)
 
     # -- what a state remembers ------------------------------------------------------------------------------------
 
@@ -214,6 +240,17 @@ class Operator:
         return found
 
 
+@dataclass(frozen=True)
+class Brought:
+    """An engine, and how it came: warm from a folder, or rebuilt; and whether a whole snapshot must follow."""
+
+    engine: Engine
+    folder: Path | None = None
+    warm: bool = False
+    rebuilt: bool = False
+    whole: bool = False
+
+
 def _blobs(frames: Iterable[Any]) -> pa.RecordBatch:
     """The blobs of a micro-batch, in the order in which they were packed."""
     parts = [pa.table([pa.array(frame[name], type_) for name, type_ in _TYPES], schema=ENTRY) for frame in frames]
@@ -226,11 +263,6 @@ def _blobs(frames: Iterable[Any]) -> pa.RecordBatch:
 def _in_time_order(query: Query) -> Query:
     """The query without lateness: a batch frame has no order of arrival, so its rows are sorted and none is late."""
     return query.with_(streams=[stream.with_(lateness=0) for stream in query.streams])
-
-
-def _warm(head: Head, cache: Any) -> dict[str, int]:
-    """How often the engine was at hand, how often it was rebuilt, and what is kept aside in this place."""
-    return {"attached": head.attached, "rebuilt": head.rebuilt, "held_bytes": 0 if cache is None else cache.held_bytes}
 
 
 def _run() -> Run:

@@ -6,12 +6,14 @@ the watermark that the shard knows; shards that have rows let it pass.
 """
 
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from typing import Any
 
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from windrow.spark.job import Job
 from windrow.spark.operator import Operator
+from windrow.spark.warm import Cache
 
 HEAD, PIECE, ENTRY, NUMBER = "head string", "data binary", "watermark long, blobs binary", "number long"
 
@@ -41,11 +43,17 @@ class Shards(StatefulProcessor):
 
     def _push(self, key: Any, frames: Iterable[Any], timers: Any) -> Iterator[Any]:
         mark = timers.getCurrentWatermarkInMs() if self.job.marked else 0
-        for result in Operator(self.job).append(int(key[0]), frames, self.store, mark):
+        for result in Operator(self.job).append(int(key[0]), frames, self.store, mark, warm()):
             yield result.to_pandas()
 
     def close(self) -> None:
         """Nothing is open."""
+
+
+@lru_cache(maxsize=1)
+def warm() -> Cache:
+    """The engines that are kept on this machine between micro-batches."""
+    return Cache()
 
 
 class SparkStore:

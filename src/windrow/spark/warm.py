@@ -141,6 +141,12 @@ class Cache:
         self._clean(key)
         return True
 
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of all that is parked here now."""
+        names = (name for name in self._names() if not name.startswith(WORK))
+        return sum(int(name.rpartition("-")[2]) for name in names)
+
     def drop(self, folder: Path) -> None:
         """Throw a claimed folder away."""
         shutil.rmtree(folder, ignore_errors=True)
