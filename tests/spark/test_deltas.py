@@ -64,9 +64,6 @@ def calm(folder: Path, rows: list[Any], join: wr.Query) -> Driven:
     return driven
 
 
-
-
-
 @pytest.mark.parametrize("policy", HONEST, ids=label)
 def test_every_policy_gives_the_same_whatever_is_kept_killed_or_started_again(policy: Any, tmp_path: Path) -> None:
     rows, join = batches(11, PUSHES), query(policy=policy, memory="12 kB" if policy.name == "auto" else 8)

@@ -1,8 +1,10 @@
 """What stands before a join in its streaming query, as far as it can be seen when the join is written down.
 
-Spark runs one operator of the join's kind (applyInPandasWithState) in a streaming query, and none behind a streaming
-aggregation; it says so when the query starts, in many lines. The text of a plan is all that Spark tells of it without
-its inner classes, in classic sessions and through Connect.
+With states that can be appended to (store.py) joins stand behind joins and aggregations. An aggregation waits for the
+watermark: if the join behind it made a watermark of what the aggregation puts out, both would wait for ever, so its
+time must be one that Spark has made of the windows (`window_time`). With whole snapshots (applyInPandasWithState) Spark
+runs one join in a streaming query, and none behind an aggregation; it says so when the query starts, in many lines. The
+text of a plan is all that Spark tells of it without its inner classes, in classic sessions and through Connect.
 """
 
 import io
@@ -16,28 +18,50 @@ from typing import Any, TextIO
 from windrow.errors import SpecError
 
 _NODE = r"^[\s:+\-!*()\d]*{}\b"  # at the beginning of a line, behind the lines of the tree and marks of Spark's
-STANDS_BEFORE = {
-    re.compile(_NODE.format("FlatMapGroupsIn(Pandas|Python)WithState"), re.M): (
-        "comes from another windrow join, or applyInPandasWithState, and Spark runs one of them in a streaming query: "
-        "join all streams at once (Query.on_spark), or write its matches out and read them in a query of their own"
-    ),
-    re.compile(_NODE.format("(SessionWindow)?StateStoreSave"), re.M): (
-        "comes from an aggregation, and Spark runs no windrow join behind one in the same streaming query: write it "
-        "out and read it in a query of its own"
-    ),
-}
+WHOLE, DELTAS, AGGREGATION = (
+    re.compile(_NODE.format(name), re.M)
+    for name in (
+        "FlatMapGroupsIn(Pandas|Python)WithState",
+        "TransformWithStateIn(Pandas|PySpark)",
+        "(SessionWindow)?StateStoreSave",
+    )
+)
+APART = "write it out and read it in a query of its own"
+TUNE = "choose the RocksDB state store (windrow.spark.tune) before the joins are written down"
 
 
-def refuse_chained(frame: Any, stream: str) -> None:
-    """Refuse a streaming frame before which Spark will run no join."""
+def refuse_chained(frame: Any, stream: str, appending: bool, marked: bool) -> None:
+    """Refuse a streaming frame behind which Spark will run no join.
+
+    Parameters:
+        appending: whether the join's state can be appended to.
+        marked: whether the stream's time carries a watermark.
+    """
     if not frame.isStreaming:
         return
     plan = ""
     with suppress(Exception):  # whatever cannot be explained will be told by Spark
         plan = plan_text(frame)
-    for found, why in STANDS_BEFORE.items():
-        if found.search(plan):
-            raise SpecError(f"stream {stream!r} {why}")
+    for why in _reasons(plan, appending, marked):
+        raise SpecError(f"stream {stream!r} {why}")
+
+
+def _reasons(plan: str, appending: bool, marked: bool) -> Iterator[str]:
+    if WHOLE.search(plan) or (DELTAS.search(plan) and not appending):
+        yield (
+            "comes from another windrow join, and with the session's state store Spark runs one of them in a streaming "
+            f"query: {TUNE}, or join all streams at once (Query.on_spark), or {APART}"
+        )
+    if AGGREGATION.search(plan) and not appending:
+        yield (
+            "comes from an aggregation, and with the session's state store Spark runs no windrow join behind one in "
+            f"the same streaming query: {TUNE}, or {APART}"
+        )
+    if AGGREGATION.search(plan) and not marked:
+        yield (
+            "comes from an aggregation, and its time carries no watermark, so both would wait for each other: take "
+            f"window_time(window) as its time, or {APART}"
+        )
 
 
 def plan_text(frame: Any) -> str:

@@ -65,14 +65,16 @@ def on_spark(
     query = query if shards is None else query.with_(shards=shards)
     given = dict(frames)
     check_frames(query, given)
-    for name in query.names:
-        refuse_chained(given[name], name)
+    streaming = given[query.names[0]].isStreaming
+    appending = streaming and appends(given[query.names[0]])
+    for stream in query.streams:
+        marked = declared_lateness(given[stream.name], stream) is not None
+        refuse_chained(given[stream.name], stream.name, appending, marked)
     check_interpreter(given[query.names[0]])
     query = _with_declared_lateness(query, given)
     schemas = {name: arrow_schema(given[name], name) for name in query.names}
     travelling = _needed(query, schemas) if archive is None else {name: schemas[name].names for name in query.names}
     chosen = tuple(pa.schema([schemas[name].field(c) for c in columns]) for name, columns in travelling.items())
-    streaming = given[query.names[0]].isStreaming
     job = Job(query, chosen, _shards(query, given[query.names[0]]), recall)
     _check(job, streaming, archive)
     binding, _ = planned(job)
@@ -82,7 +84,7 @@ def on_spark(
         job = replace(job, archive=start_archive(job, place_of(archive), binding))
     ship(given[query.names[0]])
     packed = [_packed(job, given[name], s, streaming) for s, name in enumerate(query.names)]
-    result = _operated(job, packed, streaming and appends(given[query.names[0]]), streaming)
+    result = _operated(job, packed, appending, streaming)
     return _handed_on(result, observed(result, streaming), Unpacker(emit.schema(binding)), output)
 
 

@@ -79,8 +79,9 @@ class Operator:
                 cache.drop(found.folder)
             raise
         if cache is not None:
-            cache.put(self._key(shard, head), found.engine, found.folder)
-            counters["warm"] = {"attached": head.attached, "rebuilt": head.rebuilt, "held_bytes": cache.held_bytes}
+            key = self._key(shard, head)
+            cache.put(key, found.engine, found.folder)
+            counters["warm"] = {"attached": head.attached, "rebuilt": head.rebuilt, "bytes": cache.held_bytes(key)}
         settle("operator")
         return _results(shard, [] if matches is None else [matches], counters)
 

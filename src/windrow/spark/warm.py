@@ -141,11 +141,9 @@ class Cache:
         self._clean(key)
         return True
 
-    @property
-    def held_bytes(self) -> int:
-        """Bytes of all that is parked here now."""
-        names = (name for name in self._names() if not name.startswith(WORK))
-        return sum(int(name.rpartition("-")[2]) for name in names)
+    def held_bytes(self, key: Key) -> int:
+        """Bytes that are parked under a key."""
+        return sum(int(name.rpartition("-")[2]) for name in self._names(key.name))
 
     def drop(self, folder: Path) -> None:
         """Throw a claimed folder away."""
