@@ -12,18 +12,20 @@ from typing import Any
 import pytest
 from pyspark.sql import functions as F
 from tests.running import assert_same, multiset
-from tests.spark.folders import LATENESS, WITHIN, Folders
-from tests.spark.joining import RANGE, WINDOWS, collected, static, streamed
+from tests.spark.folders import LATENESS, Folders
+from tests.spark.joining import RANGE, WINDOWS, collected, static, streamed, written
 
 import windrow as wr
 
 DELAY = f"{LATENESS} seconds"
-AGE = f"{LATENESS + max(WITHIN.values())} seconds"  # how far a match may lie behind the rows that are taken
 IDS = {"a": "left.id", "b": "right.id", "ts": "left.ts", "number": "left.number"}
+AGAIN = {"a": "left.a", "b": "left.b", "c": "right.id"}
+FEW = "number = 1"
 
 
-def by_windrow(left: Any, right: Any, select: dict[str, str], **options: Any) -> Any:
-    return wr.join(left, right, on="number", time="ts", within=WINDOWS, select=select, shards=2, **options)
+def by_windrow(left: Any, right: Any, select: dict[str, str], lateness: Any = DELAY) -> Any:
+    options = {"time": "ts", "within": WINDOWS, "lateness": lateness, "shards": 2}
+    return wr.join(left, right, on="number", select=select, **options)
 
 
 def by_spark(left: Any, right: Any, select: dict[str, str]) -> Any:
@@ -38,28 +40,27 @@ def sides(spark: Any, folders: Folders) -> dict[str, Any]:
 
 @pytest.fixture
 def live(spark: Any, folders: Folders, rocksdb: None) -> dict[str, Any]:
-    """Both streams; three files a micro-batch."""
-    frames = {side: streamed(spark, path, 3).select("id", "ts", "number") for side, path in folders.paths.items()}
-    return {side: frame.withWatermark("ts", DELAY) for side, frame in frames.items()}
+    """Both streams; two files a micro-batch."""
+    return {side: streamed(spark, path, 2).select("id", "ts", "number") for side, path in folders.paths.items()}
 
 
-FEW = "number = 1"
-AGAIN = {"a": "left.a", "b": "left.b", "c": "right.id"}
-
-
-def test_a_join_of_a_join(live: dict[str, Any], sides: dict[str, Any], folders: Folders) -> None:
-    first = by_windrow(live["left"], live["right"].where(FEW), IDS).withWatermark("ts", AGE)
-    found = collected(by_windrow(first, live["right"].where("id % 3 = 0"), AGAIN))
+def test_joins_of_joins_and_a_union(live: dict[str, Any], sides: dict[str, Any], folders: Folders) -> None:
+    """The time of the first matches carries the watermark; of the second ones it is said how far they lie behind."""
+    some = "id % 3 = 0"
+    first = by_windrow(live["left"], live["right"].where(FEW), IDS)
+    second = by_windrow(
+        first, live["right"].where(some), {**AGAIN, "ts": "left.ts", "number": "left.number"}, {"right": DELAY}
+    )
+    third = by_windrow(
+        second, live["left"].where(some), {**AGAIN, "c": "right.id"}, {"left": "50 seconds", "right": DELAY}
+    )
+    found = collected(third.union(by_windrow(live["left"], live["right"], {**AGAIN, "a": "left.id", "b": "left.id"})))
     pairs = by_spark(sides["left"], sides["right"].where(FEW), IDS)
-    expected = by_spark(pairs, sides["right"].where("id % 3 = 0"), AGAIN).toArrow()
-    assert_same(multiset(found), multiset(expected), f"seed {folders.seed}")
-    assert expected.num_rows > 100
-
-
-def test_a_union_of_joins(live: dict[str, Any], sides: dict[str, Any], folders: Folders) -> None:
-    found = collected(by_windrow(live["left"], live["right"], IDS).union(by_windrow(live["right"], live["left"], IDS)))
-    expected = by_spark(sides["left"], sides["right"], IDS).union(by_spark(sides["right"], sides["left"], IDS))
-    assert_same(multiset(found), multiset(expected.toArrow()), f"seed {folders.seed}")
+    more = by_spark(pairs, sides["right"].where(some), {**AGAIN, "ts": "left.ts", "number": "left.number"})
+    expected = by_spark(more, sides["left"].where(some), AGAIN)
+    beside = by_spark(sides["left"], sides["right"], {**AGAIN, "a": "left.id", "b": "left.id"})
+    assert_same(multiset(found), multiset(expected.union(beside).toArrow()), f"seed {folders.seed}")
+    assert expected.count() > 100 < beside.count()
 
 
 def counted(frame: Any) -> Any:
@@ -69,8 +70,10 @@ def counted(frame: Any) -> Any:
 
 
 def test_an_aggregation_between_joins(live: dict[str, Any], sides: dict[str, Any], folders: Folders) -> None:
-    matches = by_windrow(live["left"], live["right"].where(FEW), IDS).withWatermark("ts", AGE)
-    found = collected(by_windrow(counted(matches), live["left"].where(FEW), {**IDS, "at": "right.ts"}))
+    matches = by_windrow(live["left"], live["right"].where(FEW), IDS)
+    found = collected(
+        by_windrow(counted(matches), live["left"].where(FEW), {**IDS, "at": "right.ts"}, {"right": DELAY})
+    )
     pairs = counted(by_spark(sides["left"], sides["right"].where(FEW), IDS))
     expected = by_spark(pairs, sides["left"].where(FEW), {**IDS, "at": "right.ts"})
     closed = max(row["ts"] for row in found.to_pylist())  # windows behind it are still open at the end
@@ -83,10 +86,10 @@ def test_a_join_that_begins_with_an_aggregation_and_goes_on_after_a_restart(
     spark: Any, live: dict[str, Any], sides: dict[str, Any], folders: Folders, tmp_path: Path
 ) -> None:
     select = {"n": "left.id", "ts": "left.ts", "b": "right.id"}
-    joined = by_windrow(counted(live["left"].where(FEW)), live["right"], select)
+    counts = counted(live["left"].where(FEW).withWatermark("ts", DELAY))
+    joined = by_windrow(counts, live["right"], select, {"right": DELAY})
     for _ in range(2):
-        writer = joined.writeStream.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True)
-        writer.format("parquet").start(str(tmp_path / "rows")).awaitTermination()
+        written(joined, tmp_path)
     found = spark.read.parquet(str(tmp_path / "rows")).toArrow()
     closed = max(row["ts"] for row in found.to_pylist())
     expected = by_spark(counted(sides["left"].where(FEW)), sides["right"], select).where(F.col("ts") <= F.lit(closed))

@@ -30,6 +30,7 @@ class Job:
     shards: int
     recall: bool = True
     archive: Archive | None = None
+    ahead_ms: int = 0  # of Spark's watermark the join's own lies so much ahead (join.py)
 
     def schema(self, stream: str) -> pa.Schema:
         """The schema of a stream."""

@@ -60,6 +60,7 @@ class Operator:
             cache: where engines are kept between micro-batches, by version.
         """
         take_shipped()
+        mark = max(mark + self.job.ahead_ms, 0) if mark > 0 else 0
         head, push = Head.read(store.head()), Push(_blobs(frames), mark * 1000 if mark > 0 else None)
         if not push.blobs.num_rows and self._rests(head, store, mark):
             return iter(())
@@ -164,7 +165,7 @@ class Operator:
         """Set a timer for a shard that holds rows."""
         wake = self._wakes_at(head) if head.resident_rows else None
         if wake is not None:
-            store.wake_at(wake)
+            store.wake_at(max(1, wake - self.job.ahead_ms))
         return replace(head, timer=wake)
 
     def _wakes_at(self, head: Head) -> int | None:
