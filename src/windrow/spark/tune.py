@@ -15,11 +15,12 @@ SETTINGS = {
 
 
 def tune(session: Any) -> dict[str, str | None]:
-    """Set what makes joins faster on a Spark session, before queries are started, and say what was set before.
+    """Set what makes joins faster on a Spark session, before they are written down, and say what was set before.
 
     Not done unasked, because settings hold for the whole session: functions in Python then get batches that only the
     number of rows limits. That is too much memory where rows of a hundred kilobytes pass through them, and a join's
-    micro-batch must stay below 2 GB a shard. Undone by `session.conf.set`, or `unset` where None was set before.
+    micro-batch must stay below 2 GB a shard; and queries with a new checkpoint use the RocksDB store. Undone by
+    `session.conf.set`, or `unset` where None was set before.
     """
     before = {name: session.conf.get(name, None) for name in SETTINGS}
     for name, value in SETTINGS.items():
