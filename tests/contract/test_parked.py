@@ -90,7 +90,7 @@ def test_a_parked_engine_goes_on_as_one_that_was_never_left(
 ) -> None:
     seen: Counter[str] = Counter()
 
-    @examples(30 if policy is DEFAULT else 12)
+    @examples(14 if policy is DEFAULT else 10)
     @given(histories(policy, **TRIALS[trial]))
     def search(history: History) -> None:
         with history.constants():
@@ -113,7 +113,7 @@ def test_a_parked_engine_goes_on_as_one_that_was_never_left(
 def test_constraints_and_their_monitors_are_parked_too(folders: Any) -> None:
     released = 0
 
-    @examples(30)
+    @examples(14)
     @given(kmon_cases.cases())
     def search(case: kmon_cases.Case) -> None:
         nonlocal released
