@@ -68,9 +68,11 @@ def held(engine: wr.Engine) -> Any:
     """Bytes of blocks, and rows of payload, dead ones included: what lies in a mapping is counted as what does not."""
     if engine._shard is None:
         return 0
-    return engine._shard.allocated_bytes, engine._tracker and engine._tracker.allocated_bytes, [
-        payload.rows for payload in engine._payloads
-    ]
+    return (
+        engine._shard.allocated_bytes,
+        engine._tracker and engine._tracker.allocated_bytes,
+        [payload.rows for payload in engine._payloads],
+    )
 
 
 def parked(engine: wr.Engine, folder: Path) -> wr.Engine:
