@@ -68,9 +68,11 @@ def held(engine: wr.Engine) -> Any:
     """Bytes of blocks, and rows of payload, dead ones included: what lies in a mapping is counted as what does not."""
     if engine._shard is None:
         return 0
-    return engine._shard.allocated_bytes, engine._tracker and engine._tracker.allocated_bytes, [
-        payload.rows for payload in engine._payloads
-    ]
+    return (
+        engine._shard.allocated_bytes,
+        engine._tracker and engine._tracker.allocated_bytes,
+        [payload.rows for payload in engine._payloads],
+    )
 
 
 def parked(engine: wr.Engine, folder: Path) -> wr.Engine:
@@ -90,7 +92,7 @@ def test_a_parked_engine_goes_on_as_one_that_was_never_left(
 ) -> None:
     seen: Counter[str] = Counter()
 
-    @examples(30 if policy is DEFAULT else 12)
+    @examples(14 if policy is DEFAULT else 10)
     @given(histories(policy, **TRIALS[trial]))
     def search(history: History) -> None:
         with history.constants():
@@ -113,7 +115,7 @@ def test_a_parked_engine_goes_on_as_one_that_was_never_left(
 def test_constraints_and_their_monitors_are_parked_too(folders: Any) -> None:
     released = 0
 
-    @examples(30)
+    @examples(14)
     @given(kmon_cases.cases())
     def search(case: kmon_cases.Case) -> None:
         nonlocal released

@@ -98,10 +98,12 @@ class Cache:
     ) -> None:
         self.folder = None if fcntl is None else _home(place)
         self.most_folders, self.most_bytes, self.most_seconds = most_folders, most_bytes, most_seconds
-        self._locks: dict[Path, weakref.finalize[..., Cache]] = {}
 
     def claim(self, key: Key) -> Path | None:
-        """The folder in which the engine of a key is parked, for this process alone; None if there is none."""
+        """The folder in which the engine of a key is parked, for this process alone; None if there is none.
+
+        It stays in the hands of the process until it is put back or dropped.
+        """
         for name in self._names(key.name):
             try:
                 return self._claimed(name)
@@ -110,15 +112,20 @@ class Cache:
         return None
 
     def engine(self, key: Key, **options: object) -> tuple[Engine | None, Path | None]:
-        """The engine of a key, attached with options of `Engine.attach`, and its folder; Nones if there is none."""
+        """The engine of a key, attached with options of `Engine.attach`, and its folder; Nones if there is none.
+
+        A folder whose engine is forgotten, after an error for example, is given up with it.
+        """
         folder = self.claim(key)
         if folder is None:
             return None, None
         try:
-            return Engine.attach(folder, key=str(key), **options), folder  # type: ignore[arg-type]
+            engine = Engine.attach(folder, key=str(key), **options)  # type: ignore[arg-type]
         except SnapshotError:
             self.drop(folder)
             return None, None
+        weakref.finalize(engine, _unlock, folder)
+        return engine, folder
 
     def put(self, key: Key, engine: Engine, folder: Path | None = None) -> bool:
         """Park an engine under a key, in the folder that it was claimed in or a new one; whether that was possible.
@@ -133,7 +140,7 @@ class Cache:
             engine.park(folder, str(key))
             size = _size(folder)
             os.rename(folder, home / f"{key.name}{size}")
-            self._unlock(folder)
+            _unlock(folder)
         except OSError:  # no room, or somebody has removed it
             if folder is not None:
                 self.drop(folder)
@@ -148,7 +155,7 @@ class Cache:
     def drop(self, folder: Path) -> None:
         """Throw a claimed folder away."""
         shutil.rmtree(folder, ignore_errors=True)
-        self._unlock(folder)
+        _unlock(folder)
 
     def forget(self, query: str) -> None:
         """Throw away what is parked of a query."""
@@ -171,7 +178,7 @@ class Cache:
         except OSError:
             os.close(lock)
             raise
-        self._locks[mine] = weakref.finalize(self, os.close, lock)
+        _locks[mine] = lock
         return mine
 
     def _new(self) -> Path:
@@ -179,13 +186,8 @@ class Cache:
         assert self.folder is not None
         mine = self.folder / f"{WORK}{secrets.token_hex(8)}"
         mine.mkdir(0o700)
-        self._locks[mine] = weakref.finalize(self, os.close, _locked(mine))
+        _locks[mine] = _locked(mine)
         return mine
-
-    def _unlock(self, folder: Path) -> None:
-        close = self._locks.pop(folder, None)
-        if close is not None:
-            close()
 
     # -- bounds ----------------------------------------------------------------------------------------------------
 
@@ -238,6 +240,16 @@ class Cache:
 def _is_other(name: str, key: Key) -> bool:
     """Whether a folder's name is that of another version of a key's shard."""
     return name.startswith(key.shard_name) and not name.startswith(key.name)
+
+
+_locks: dict[Path, int] = {}  # of the folders in the hands of this process
+
+
+def _unlock(folder: Path) -> None:
+    """Give the lock on a folder back, if this process has it."""
+    lock = _locks.pop(folder, None)
+    if lock is not None:
+        os.close(lock)
 
 
 def _locked(folder: Path) -> int:
