@@ -207,7 +207,7 @@ def planned(out: Path) -> list[list[str]]:
     return [(folder / name).read_text().splitlines()[2:] for name in batches]
 
 
-def compared(alone: Path, killed: Path, constraints: str) -> dict[str, Any]:
+def compared(alone: Path, killed: Path, constraints: str = "none") -> dict[str, Any]:
     """Both runs have given the same; how much that was."""
     for out in (alone, killed):
         exact, repaired = (in_order(pq.read_table(out / f"{name}.parquet")) for name in ("exact", "repaired"))
