@@ -84,13 +84,15 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=2_000_000, help="of each stream")
     parser.add_argument("--interval", type=int, default=50_000, help="rows of each stream in an interval")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--only", nargs="+", default=list(PLANS), choices=list(PLANS), help="of the plans")
     args = parser.parse_args()
     lines, saved = [], {}
     with tempfile.TemporaryDirectory() as folder:
         streams = tables(args.rows, 1)
         write_files(Path(folder), streams)
         query, alone, expected = None, [], None
-        for name, sequences in PLANS.items():
+        for name in args.only:
+            sequences: Any = PLANS[name]
             taken, cores = [], []
             for k in range(args.rounds):
                 note(f"  {name}, round {k + 1}")
