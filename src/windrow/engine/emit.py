@@ -24,10 +24,19 @@ class Found:
 
     def __init__(self, binding: Binding, payloads: list[pa.Table]) -> None:
         self.binding, self.payloads = binding, payloads
+        self._guests: list[list[pa.Table]] = [[] for _ in payloads]  # payload of rows that came back for a moment
+        self._rows = [table.num_rows for table in payloads]
         self.pieces: list[list[pa.Table]] = [[] for _ in binding.results]
         self.false = np.zeros(len(binding.results), np.int64)  # candidates of colliding codes, by join
         self._waiting: list[np.ndarray] = []
         self._count = 0
+
+    def house(self, stream: int, table: pa.Table) -> int:
+        """Let rows of a stream be among those that matches are gathered from; the first of their numbers."""
+        first = self._rows[stream]
+        self._guests[stream].append(table)
+        self._rows[stream] += table.num_rows
+        return first
 
     def add(self, found: np.ndarray) -> None:
         """Take a piece: payload rows [stream, match] and, of several joins, a last line with the join of each match."""
@@ -40,11 +49,13 @@ class Found:
         """Gather the rows of the matches that wait for it."""
         found = self._waiting[0] if len(self._waiting) == 1 else np.concatenate(self._waiting, axis=1)
         self._waiting, self._count = [], 0
+        both = zip(self.payloads, self._guests, strict=True)
+        payloads = [pa.concat_tables([table, *guests]) if guests else table for table, guests in both]
         several = len(self.pieces) > 1
         for join, pieces in enumerate(self.pieces):
             mine = found[:-1, found[-1] == join] if several else found
             if mine.shape[1]:
-                pieces.append(matches(self.binding, self.payloads, mine, join))
+                pieces.append(matches(self.binding, payloads, mine, join))
                 self.false[join] += mine.shape[1] - pieces[-1].num_rows
 
     def tables(self) -> pa.Table | dict[str, pa.Table]:

@@ -52,6 +52,7 @@ def take(engine: Engine, rows: list[Rows], mark: int, probing: bool = True) -> A
     found = _drive(engine, prepared, mark, probing)
     tables = found.tables()
     engine._false += found.false
+    engine.bound()[1].settle_demoted(None if engine.count_only else prepared.payloads)
     _count(engine, prepared)
     _keep(engine, prepared)
     _settle(engine, len(prepared.packed.order))
@@ -68,8 +69,11 @@ def _drive(engine: Engine, prepared: Prepared, mark: int, probing: bool) -> Foun
     packed, clock, seq = prepared.packed, int(shard.words[at.Head.clock]), int(shard.words[at.Head.seq])
     at_risk = binding.plan.fail_when_full and shard.fitting(*packed.charges()) < len(packed.stream)
     before = shard.words.copy() if at_risk else None
+    demoted = shard.demoted.copied() if at_risk and shard.demoted is not None else shard.demoted
     engine._raise_watermark(mark)
     found = Found(binding, prepared.payloads)
+    if shard.demoted is not None:
+        shard.demoted.house = found.house
     try:
         for where, records in packed.pieces(lambda coming: _ahead(engine, shard, packed, coming)):
             _get_ready(engine, shard, len(where))
@@ -80,6 +84,7 @@ def _drive(engine: Engine, prepared: Prepared, mark: int, probing: bool) -> Foun
     except Full:
         assert before is not None
         shard.hold(before)
+        shard.demoted = demoted
         engine._interrupted = False
         raise MemoryFull(
             f"the join needs more than its memory of {binding.query.memory}: nothing of this push was taken; "
@@ -129,7 +134,7 @@ def _note_departures(engine: Engine, prepared: Prepared, clock: int, seq: int) -
     departures.add_shed(np.concatenate([*engine._gone, shard.gone()]), prepared.payloads)
     engine._gone.clear()
     if shard.stream_counter(at.SHED).any():
-        departures.add_disordered(prepared.rows, prepared.packed, prepared.bases, clock, seq, shard.plan.group)
+        departures.add_disordered(prepared.rows, prepared.packed, prepared.bases, clock, seq, shard.plan.together)
 
 
 def _count(engine: Engine, prepared: Prepared) -> None:

@@ -87,16 +87,24 @@ class Plan:
     joins: Joins | None = None  # None for one join of all streams
     own_clock: bool = True  # whether the times of rows move the watermark
     release: Release | None = None  # by which constraints residents are released
+    demotes: bool = False  # whether what is released goes to disk, and is found there
 
     @cached_property
     def hooks(self) -> Hooks:
         """What the policy does in kernels, and what is released."""
-        return hooks(f"{self.rule}+hooks" if self.releases else self.rule)
+        besides = "+demoting" if self.demotes else "+hooks"
+        return hooks(self.rule + besides if self.releases else self.rule)
 
     @property
     def releases(self) -> bool:
         """Whether residents are released by constraints."""
         return self.release is not None
+
+    @property
+    def together(self) -> int:
+        """Rows of one instant that arrive together, at most: one where demoted rows leave a window in rows with the
+        next arrival, so that they are found before that."""
+        return 1 if self.demotes and self.counts_rows else self.group
 
     @property
     def most_at_once(self) -> int:
@@ -351,7 +359,7 @@ class Plan:
 
     def row_bytes(self) -> int:
         """What every resident is charged beside its payload."""
-        size = 8 * self.slot_words()
+        size = 8 * self.slot_words() + (4 * self.links if self.demotes else 0)  # the filter has room for its keys
         size += -(-16 * (at.BLOCK_WORDS + 1) // at.FILLED) * len(self.indexed())  # all indexes have as many blocks
         if self.keeps("dense"):
             size += 8 * self.pools

@@ -48,7 +48,8 @@ def let_go(h: Any, m: Memory, stream: int, slot: int) -> None:
         and m.head.spared_rows < MOST_SPARED
         and in_sample(row_word(m.head.seed, slot_at(m, slot).seq), share)
     ):
-        bare(m, stream, slot)
+        if h.strips(h, m):
+            bare(m, stream, slot)
         slot_at(m, slot).status = SPARED
         m.head.spared_rows += 1
     else:
@@ -71,7 +72,7 @@ def judge_stream(h: Any, m: Memory, stream: int, pressed: bool) -> bool:
             if not is_wanted(m, stream, slot):
                 let_go(h, m, stream, slot)
                 changed = True
-            else:
+            elif h.strips(h, m):
                 bare(m, stream, slot)
         slot = after
     return changed

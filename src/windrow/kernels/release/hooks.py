@@ -115,7 +115,8 @@ def done_with(h: Any, m: Memory, slot: int, stream: int) -> bool:
         return False
     if not is_wanted(m, stream, slot):
         return True
-    strip(m, slot, stream)
+    if h.strips(h, m):
+        strip(m, slot, stream)
     return False
 
 
@@ -142,7 +143,7 @@ def settled(h: Any, m: Memory, r: Any, at: int) -> None:
 
 
 @inline
-def let_pass(h: Any, m: Memory, r: Any, at: int) -> None:
+def let_pass(h: Any, m: Memory, r: Any, rx: Any, at: int) -> None:
     """A row that need not be stored leaves at once."""
     stream_at(m, r[at + R_STREAM]).complete += 1
     reasons.count(m, r[at + R_STREAM], RELEASED)
