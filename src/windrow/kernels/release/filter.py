@@ -15,7 +15,7 @@ import numpy as np
 
 from windrow.kernels.hashing import mix64
 from windrow.kernels.jit import entry, inline, inner
-from windrow.kernels.layout import CALLED_SIZE, GROW_FILTER, DONE, NONE
+from windrow.kernels.layout import CALLED_SIZE, DONE, GROW_FILTER, NONE
 from windrow.kernels.memory import Memory, memory_of
 from windrow.kernels.places import stream_at
 
@@ -28,13 +28,19 @@ def key_word(m: Memory, stream: int, d: int, code: int) -> Any:
     return mix64(np.uint64(code) + mix64(np.uint64(stream * m.dirs + d + 1)))
 
 
+@inline
+def number_of(key: Any) -> int:
+    """The number of a key."""
+    return max(np.int64(key & np.uint64(0xFFFF)), 1)
+
+
 @inner
 def seek(words: Any, key: Any) -> tuple[int, int, bool]:
     """Where the number of a key stands, or would stand: the word, the shift of its place, and whether it is there."""
     m = memory_of(words)
-    number = max(int(key & np.uint64(0xFFFF)), 1)
+    number = number_of(key)
     size = m.head.filter_words
-    at = int((key >> np.uint64(16)) % np.uint64(size))
+    at = np.int64((key >> np.uint64(16)) % np.uint64(size))
     for _ in range(size):
         word = m.w[m.head.filter_at + at]
         for place in range(PLACES):
@@ -54,7 +60,7 @@ def put(words: Any, stream: int, d: int, code: int) -> None:
     key = key_word(m, stream, d, code)
     at, shift, there = seek(m.w, key)
     if not there:
-        m.w[m.head.filter_at + at] |= max(int(key & np.uint64(0xFFFF)), 1) << shift
+        m.w[m.head.filter_at + at] |= number_of(key) << shift
         m.head.filter_used += 1
 
 
