@@ -2,7 +2,7 @@
 
 A table of words with four places each. A key has a number of 16 bits, not 0, in the first free place from the word on
 that its other bits name; keys with the same number share it. So a look reads one word, mostly, and says in vain that
-there is something about once in 20,000 times. Nothing is ever taken out: the table is filled anew when too much of it
+there is something about once in 10,000 times. Nothing is ever taken out: the table is filled anew when too much of it
 is of rows that are gone (state/demoted.py), and it is never more than three quarters full (`lacks_room`).
 
 What is looked for and may be there is noted as a call: stream, directory, code. A list that is full says so by its
