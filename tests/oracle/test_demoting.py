@@ -135,7 +135,7 @@ def test_what_has_expired_leaves_the_disk(tmp_path: Path) -> None:
     for start in range(0, 2000, 100):
         engine.push(pair(range(start, start + 100), range(start, start + 100)))
     held = engine.metrics.demoted["a"]
-    assert held.rows == 2000 and held.held <= 400 and 0 < held.disk_bytes
+    assert held.rows == 2000 and held.held <= 400 and held.disk_bytes > 0
     assert sum(file.stat().st_size for file in tmp_path.rglob("*.arrow")) == sum(
         line.disk_bytes for line in engine.metrics.demoted.values()
     )
@@ -186,8 +186,8 @@ def test_a_full_memory_gives_back_what_was_demoted() -> None:
 
 def test_spark_and_looks_are_refused_in_one_line() -> None:
     from windrow.engine import stages
-    from windrow.spark.join import _check
     from windrow.spark.job import Job
+    from windrow.spark.join import _check
 
     engine = wr.Engine(PAIR)
     tables = pair(range(3), range(3))

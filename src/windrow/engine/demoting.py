@@ -99,7 +99,7 @@ def _counts(found: Any, size: int) -> np.ndarray:
 
 
 def _runs(binding: Binding, stream: int, table: pa.Table, sizes: Any, shard: Shard) -> list[Run]:
-    """The runs of a stream, from a table that comes from outside: what kernels use as a place or an order is checked."""
+    """The runs of a stream, from a table that comes from outside: what kernels use as a place is checked."""
     if any(column.null_count for column in table.columns[: _width(binding)]):
         raise ValueError("its demoted rows lack words")
     columns = [column.to_numpy().copy() for column in table.columns[: _width(binding)]]

@@ -178,7 +178,9 @@ def added_up(parts: Sequence[Metrics], names: Iterable[str] = ()) -> Metrics:
         joins={name: sum(part.joins[name] for part in parts) for name in parts[0].joins},
         constraints={name: _constraint([part.constraints[name] for part in parts]) for name in parts[0].constraints},
         demoted={
-            stream: DemotedMetrics(*(sum(one) for one in zip(*(astuple(p.demoted[stream]) for p in parts), strict=True)))
+            stream: DemotedMetrics(
+                *(sum(one) for one in zip(*(astuple(p.demoted[stream]) for p in parts), strict=True))
+            )
             for stream in parts[0].demoted
         },
         **_recall(parts),

@@ -18,7 +18,6 @@ from windrow.kernels.layout import (
     NONE,
     OUT_PAUSE,
     PAUSE,
-    RECALL,
     R_CODES,
     R_GAIN,
     R_LIVE,
@@ -27,6 +26,7 @@ from windrow.kernels.layout import (
     R_STREAM,
     R_TICK,
     R_TIME,
+    RECALL,
 )
 from windrow.kernels.memory import Memory, bare_floats, bare_ints, memory_of
 from windrow.kernels.places import chain, key_at, link_at, slot_at, stream_at

@@ -12,7 +12,16 @@ from windrow.errors import SpecError, alternatives
 from windrow.policies import Policy
 from windrow.record import Record, listed, number, one_of, whole
 from windrow.spec import checks
-from windrow.spec.constraints import Constraint, Constraints, Demote, Monitored, OnViolation, constraint_from_dict, parse_constraints, parse_on_violation
+from windrow.spec.constraints import (
+    Constraint,
+    Constraints,
+    Demote,
+    Monitored,
+    OnViolation,
+    constraint_from_dict,
+    parse_constraints,
+    parse_on_violation,
+)
 from windrow.spec.durations import Duration, DurationLike, parse_duration
 from windrow.spec.joins import NamedJoin, OnLike, on_from_json, on_to_json, parse_on
 from windrow.spec.memory import Memory

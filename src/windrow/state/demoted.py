@@ -43,7 +43,9 @@ House = Callable[[int, pa.Table], int]
 class Run:
     """Demoted rows of one stream: columns of words, payload (None while it lies elsewhere), order by code."""
 
-    def __init__(self, columns: Sequence[np.ndarray], table: pa.Table | None, orders: Sequence[np.ndarray] = ()) -> None:
+    def __init__(
+        self, columns: Sequence[np.ndarray], table: pa.Table | None, orders: Sequence[np.ndarray] = ()
+    ) -> None:
         self.columns, self.table = list(columns), table
         self.orders = dict(enumerate(orders))
         self.disk_bytes = 0
@@ -173,7 +175,9 @@ class Demoted:
         if runs and not runs[-1].disk_bytes:
             run = joined([runs.pop(), run])
         if run.nbytes > min(YOUNG_BYTES, plan.room_bytes // YOUNG_SHARE):
-            while runs and len(runs[-1]) < 2 * len(run) and runs[-1].nbytes + run.nbytes <= self.cap_bytes / RUNS_OF_CAP:
+            while (
+                runs and len(runs[-1]) < 2 * len(run) and runs[-1].nbytes + run.nbytes <= self.cap_bytes / RUNS_OF_CAP
+            ):
                 last = runs.pop()
                 fresh = np.flatnonzero(~expired(last, stream, words, plan))
                 run = joined([last if len(fresh) == len(last) else last.taken(fresh), run])

@@ -22,7 +22,6 @@ from windrow.kernels.layout import Head
 from windrow.state.plan import Plan
 from windrow.state.release import most_covers
 
-
 LEAST_FILTER = 64  # words
 
 
@@ -37,6 +36,7 @@ class Capacity:
 
 
 CAPACITY = (Head.slot_cap, Head.key_cap, Head.block_cap, Head.filter_words)  # the words of the head that tell it
+
 
 @dataclass(frozen=True)
 class Part:

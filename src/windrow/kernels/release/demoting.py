@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from windrow.kernels import reasons
+from windrow.kernels.chains import free_slot
 from windrow.kernels.drive_many import access_at, order_of
 from windrow.kernels.jit import entry, inline, inner
 from windrow.kernels.layout import (
@@ -35,7 +36,6 @@ from windrow.kernels.layout import (
     STREAM_BITS,
     YES,
 )
-from windrow.kernels.chains import free_slot
 from windrow.kernels.memory import Memory, memory_of
 from windrow.kernels.places import directory_of, key_at, key_of, link_at, numbers_at, slot_at, stream_at, stream_of
 from windrow.kernels.release.filter import call, lacks_room, look_down, put

@@ -5,9 +5,9 @@ the other: each is probed as if it arrived, and then stays until all of them hav
 further ones, which come next. Then all leave again, and memory is what it was before.
 
 Let q be the last row of a match, by sequence number. The match was given when q came, if all others were in memory
-then; a row that left when the next number was `gone` was there if gone > q. So a match is new now if q is of this group,
-and one of the others had gone <= q. Every such match is found: the probe of q, or of the first demoted row that is
-found, fails at another demoted row of it, which is then called; the last of them to come finds it, once.
+then; a row that left when the next number was `gone` was there if gone > q. So a match is new now if q is of this
+group, and one of the others had gone <= q. Every such match is found: the probe of q, or of a demoted row of it that
+has come back, misses another demoted row of it, which is then called; the last of them to come finds it, once.
 
 Only chains, age lists and indexes take part, no policy, no statistics, no clock. A visitor's status is -2 - gone.
 """
