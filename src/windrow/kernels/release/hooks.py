@@ -54,8 +54,8 @@ def strip(m: Memory, slot: int, stream: int) -> None:
 
 @inline
 def refused(h: Any, m: Memory, r: Any, rx: Any, at: int) -> None:
-    """N1: a row that a filter refuses is No, and stays where parents that come later ask for it; where it was found that
-    this does not pay (state/monitor.py), it leaves."""
+    """N1: a row that a filter refuses is No, and stays where parents that come later ask for it; where it was found
+    that this does not pay (state/monitor.py), it leaves."""
     if r[at + R_LIVE] == REFUSED and stream_at(m, r[at + R_STREAM]).remembers:
         slot = fill(h, m, r, rx, at)
         strip(m, slot, r[at + R_STREAM])
