@@ -83,10 +83,9 @@ def opened(binding: Binding, header: Any, shard: Shard, buffers: list[pa.Buffer]
     if (rows + demoted.dropped > ever).any() or (ever > shard.stream_counter(at.RELEASED)).any():
         raise ValueError("it has more demoted rows than were released")
     shard.keep_demoted(demoted)
-    live = int(rows @ np.array(demoted.links))
-    if not shard.words[at.Head.filter_used] <= used <= 2 * live + FEW_STALE:
+    if used > 2 * demoted.entries + FEW_STALE:
         raise ValueError("its filter has other rows")
-    shard.words[at.Head.filter_used] = used
+    shard.words[at.Head.filter_used] = max(used, int(shard.words[at.Head.filter_used]))
     demoted.charge(shard.words, shard.plan)
 
 

@@ -164,10 +164,10 @@ class Demoted:
                 self._keep(stream, run, words, plan)
                 pending.clear()
         self._forget(words, plan)
-        live = sum(len(run) * links for runs, links in zip(self.runs, self.links, strict=True) for run in runs)
-        if words[at.Head.filter_used] > 2 * live + FEW_STALE:
+        if words[at.Head.filter_used] > 2 * self.entries + FEW_STALE:
             self.refill(words, plan)
         self.charge(words, plan)
+        self.house = None
 
     def _keep(self, stream: int, run: Run, words: np.ndarray, plan: Plan) -> None:
         """Add rows to the young run of a stream, and put that on disk if it is large."""
@@ -260,11 +260,21 @@ class Demoted:
 
     def charge(self, words: np.ndarray, plan: Plan) -> None:
         """Charge the filter and the young runs to the first pool."""
-        young = sum(run.nbytes for runs in self.runs for run in runs if not run.disk_bytes)
-        due = young + 4 * int(words[at.Head.filter_used])
+        due = self.young_bytes + 4 * int(words[at.Head.filter_used])
         pool = view(words, at.Head.pools_at, plan.pools, at.POOL_SIZE)[0]
         pool[at.Pool.used_bytes] += due - words[at.Head.cold_bytes]
         words[at.Head.cold_bytes] = due
+
+    @property
+    def young_bytes(self) -> int:
+        """Bytes of rows that are not in files."""
+        return sum(run.nbytes for runs in self.runs for run in runs if not run.disk_bytes)
+
+    @property
+    def entries(self) -> int:
+        """Keys of all rows, which the filter has to know."""
+        both = zip(self.runs, self.pending, self.links, strict=True)
+        return sum(len(run) * links for runs, pending, links in both for run in (*runs, *pending))
 
     @property
     def sizes(self) -> list[int]:

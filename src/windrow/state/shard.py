@@ -22,7 +22,7 @@ from windrow.state import block, monitor, room
 from windrow.state.auto.samples import Sample
 from windrow.state.auto.trials import Trials
 from windrow.state.demoted import Demoted
-from windrow.state.parts import Capacity, view
+from windrow.state.parts import LEAST_FILTER, Capacity, view
 from windrow.state.plan import LEAST_MARGIN, SAMPLE_MARGIN, Plan
 from windrow.state.probe_orders import route
 
@@ -173,9 +173,12 @@ class Shard:
 
     def keep_demoted(self, demoted: Demoted | None) -> None:
         """Let released rows go to a store, or let one that another block has filled be this one's."""
-        self.demoted = demoted
+        self.demoted = None
         if demoted is not None:
+            self.grow(replace(self.capacity, filter=demoted.entries // 2 + LEAST_FILTER))
+            self.demoted = demoted
             demoted.refill(self.words, self.plan)
+            demoted.charge(self.words, self.plan)
 
     def _looking(self, first: bool) -> Hooks:
         """The hooks of a look, for the first match of each row or for all."""
@@ -386,9 +389,10 @@ class Shard:
 
     @property
     def allocated_bytes(self) -> int:
-        """Bytes of the block and of all forks."""
+        """Bytes of the block and of all forks, and of demoted rows that are not in files."""
         forks = self.trials.tried() if self.trials is not None else ()
-        return int(self.words.nbytes) + sum(int(fork.words.nbytes) for fork in forks)
+        young = 0 if self.demoted is None else self.demoted.young_bytes
+        return int(self.words.nbytes) + young + sum(int(fork.words.nbytes) for fork in forks)
 
     def has_room(self, rows: int, dearest: int) -> bool:
         """Whether so many rows, none of which costs more than told, pass no cap, whatever their streams and keys."""
