@@ -29,18 +29,18 @@ def key_word(m: Memory, stream: int, d: int, code: int) -> Any:
 
 
 @inline
-def number_of(key: Any) -> int:
+def number_of(key: Any) -> Any:
     """The number of a key."""
     return max(np.int64(key & np.uint64(0xFFFF)), 1)
 
 
 @inner
-def seek(words: Any, key: Any) -> tuple[int, int, bool]:
+def seek(words: Any, key: Any) -> tuple[Any, int, bool]:
     """Where the number of a key stands, or would stand: the word, the shift of its place, and whether it is there."""
     m = memory_of(words)
     number = number_of(key)
     size = m.head.filter_words
-    at = np.int64((key >> np.uint64(16)) % np.uint64(size))
+    at: Any = np.int64((key >> np.uint64(16)) % np.uint64(size))
     for _ in range(size):
         word = m.w[m.head.filter_at + at]
         for place in range(PLACES):
