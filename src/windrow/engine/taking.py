@@ -23,6 +23,7 @@ from windrow.engine.prepare import Packed, Rows
 from windrow.errors import MemoryFull
 from windrow.kernels import layout as at
 from windrow.kernels.rows import still_there
+from windrow.state.renumbering import followed
 from windrow.state.shard import Full, Shard
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ def _drive(engine: Engine, prepared: Prepared, mark: int, probing: bool) -> Foun
     before = shard.words.copy() if at_risk else None
     demoted = shard.demoted.copied() if at_risk and shard.demoted is not None else shard.demoted
     engine._raise_watermark(mark)
-    found = Found(binding, prepared.payloads)
+    found, moved = Found(binding, prepared.payloads), None
     if shard.demoted is not None:
         shard.demoted.house = found.house
     try:
@@ -79,17 +80,24 @@ def _drive(engine: Engine, prepared: Prepared, mark: int, probing: bool) -> Foun
             _get_ready(engine, shard, len(where))
             for matches in shard.advance(records, probing):
                 found.add(matches)
+            now = shard.moved()
+            if now is not None:
+                packed.slot[:] = followed(packed.slot, now)
+                moved = now if moved is None else followed(moved, now)
             packed.slot[where] = records[at.R_SLOT :: packed.words]
             _track(engine, shard, records, probing)
     except Full:
         assert before is not None
         shard.hold(before)
         shard.demoted = demoted
+        shard.moved()
         engine._interrupted = False
         raise MemoryFull(
             f"the join needs more than its memory of {binding.query.memory}: nothing of this push was taken; "
             "raise memory, or let on_full='shed' choose what to lose"
         ) from None
+    if moved is not None:
+        engine._follow(moved)
     _note_departures(engine, prepared, clock, seq)
     return found
 
