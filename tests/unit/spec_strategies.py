@@ -166,7 +166,9 @@ def queries(draw: st.DrawFn, labels: tuple[str, ...] = ()) -> Query:
     )
     declared = st.lists(st.sampled_from(useful(plain)), max_size=3, unique=True).flatmap(with_adherence(unit))
     promised = draw(st.sampled_from([None, "watch", "auto"]) | declared)
-    broken = st.sampled_from(["lose", "demote"]) | st.builds(Demote, st.none() | st.just("a"), st.integers(2**20, 2**62))
+    broken = st.sampled_from(["lose", "demote"]) | st.builds(
+        Demote, st.none() | st.just("a"), st.integers(2**20, 2**62)
+    )
     return plain.with_(constraints=promised, on_violation=draw(broken) if promised else "lose")
 
 
