@@ -148,6 +148,10 @@ class Cache:
         self._clean(key)
         return True
 
+    def held_bytes(self, key: Key) -> int:
+        """Bytes that are parked under a key."""
+        return sum(int(name.rpartition("-")[2]) for name in self._names(key.name))
+
     def drop(self, folder: Path) -> None:
         """Throw a claimed folder away."""
         shutil.rmtree(folder, ignore_errors=True)
