@@ -1,4 +1,4 @@
-"""What a process and all that it has started use: memory, and seconds of a core, steadier than the clock on a busy day."""
+"""What a process and all that it has started use: memory, and seconds of a core, which a busy machine changes less."""
 
 import os
 from pathlib import Path
