@@ -1,4 +1,4 @@
-"""The contestants: the same two streams joined by windrow, joined by Spark itself, and only shuffled.
+"""The contestants: the same streams joined by windrow, joined by Spark itself, and only shuffled.
 
 Each gives a frame whose rows are counted and fingerprinted on their way out, so that equal answers can be asserted
 batch by batch. The sink throws them away.
@@ -24,14 +24,13 @@ from windrow.spark.store import PROVIDER, ROCKSDB
 
 HDFS = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
 OUTPUT = ("key", "left_ts", "left_amount", "right_ts", "right_amount")
-SCHEMA = "ts timestamp, key long, amount double"
 
 
 @dataclass(frozen=True)
 class Contestant:
-    """A query over the two streams, and where its state is kept."""
+    """A query over the streams, and where its state is kept."""
 
-    frame: Callable[[DataFrame, DataFrame], DataFrame]
+    frame: Callable[..., DataFrame]
     provider: str = HDFS
 
 
@@ -86,11 +85,11 @@ def run(spark: SparkSession, contestant: Contestant, streams: Streams, scratch: 
     spark.conf.set(PROVIDER, contestant.provider)
     checkpoint = scratch / f"checkpoint-{time.monotonic_ns()}"
     sides = [
-        spark.readStream.schema(SCHEMA)
+        spark.readStream.schema(streams.schema)
         .option("maxFilesPerTrigger", 1)
         .parquet(streams.path(side))
         .withWatermark("ts", f"{LATENESS} seconds")
-        for side in SIDES
+        for side in streams.sides
     ]
     frame = contestant.frame(*sides)
     frame = frame.observe("answer", F.count(F.lit(1)).alias("n"), F.sum(_hash(frame)).alias("sum"))
@@ -116,7 +115,7 @@ def run(spark: SparkSession, contestant: Contestant, streams: Streams, scratch: 
 
 def _hash(frame: DataFrame) -> Any:
     """A number per row that is spread evenly and can be added up without overflow."""
-    return F.pmod(F.xxhash64(*(c for c in (*OUTPUT, "ts", "amount") if c in frame.columns)), F.lit(2**31 - 1))
+    return F.pmod(F.xxhash64(*sorted(frame.columns)), F.lit(2**31 - 1))
 
 
 def sizes(folder: Path) -> dict[str, int]:
@@ -162,10 +161,10 @@ def _read(progress: list[Any], streams: Streams) -> Run:
         found.parts.append(dict(batch.durationMs))
         answer = batch.observedMetrics["answer"]
         found.answers.append((answer["n"], answer["sum"] or 0))
-        assert batch.numInputRows == streams.batch_rows, batch.numInputRows
-        for operator in batch.stateOperators:
-            assert not operator.numRowsDroppedByWatermark, "no row is late"
-            found.state = _state(operator)
+        assert batch.numInputRows == (streams.batch_rows or batch.numInputRows), batch.numInputRows
+        assert not any(o.numRowsDroppedByWatermark for o in batch.stateOperators), "no row is late"
+        states = [_state(operator) for operator in batch.stateOperators]
+        found.state = {name: sum(state[name] for state in states) for name in states[0]} if states else {}
     assert len(found.seconds) == streams.batches, (len(found.seconds), streams.batches)
     return found
 

@@ -288,9 +288,13 @@ class Engine:
         oracle = oracle_for(old.plan, binding, self._oracle)
         self._tracker = self._tracker_for(binding)
         moved, slots = shard.moved_to(binding.plan, oracle)
+        self._follow(slots)
+        return moved
+
+    def _follow(self, slots: np.ndarray) -> None:
+        """Let payload belong to the new slot of each old one."""
         for payload in self._payloads:
             payload.chunks = [(table, slots[owners]) for table, owners in payload.chunks]
-        return moved
 
     def _tracker_for(self, binding: Binding) -> Tracker | None:
         """The estimate of recall under a changed binding: it goes on, or begins to be told where nothing could be shed.

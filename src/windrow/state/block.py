@@ -220,17 +220,24 @@ def leaf_records(words: np.ndarray, plan: Plan) -> np.ndarray:
 def clear_new(words: np.ndarray, plan: Plan, old_leaves: int, old_blocks: int) -> None:
     """Give leaves and blocks beyond the old ones their empty form."""
     if words[at.Head.leaves]:
-        fresh = leaf_records(words, plan)[:, old_leaves:]
-        fresh.view(np.float64)[..., at.Node.base] = np.inf
-        fresh[..., at.Node.tie] = np.iinfo(np.int64).max
-        if plan.drifting:
-            fresh.view(np.float64)[..., at.Node.turn] = -np.inf
+        clear_leaves(leaf_records(words, plan)[:, old_leaves:], plan)
     order = view(words, at.Head.orders_at, len(plan.indexed()), int(words[at.Head.block_cap]))
     order[:, old_blocks:] = np.arange(old_blocks, order.shape[1])
 
 
+def clear_leaves(leaves: np.ndarray, plan: Plan) -> None:
+    """Make leaves empty, given as records."""
+    leaves.view(np.float64)[..., at.Node.base] = np.inf
+    leaves[..., at.Node.tie] = np.iinfo(np.int64).max
+    if plan.drifting:
+        leaves.view(np.float64)[..., at.Node.turn] = -np.inf
+
+
 def regrown(words: np.ndarray, plan: Plan, capacity: Capacity, oracle_rows: int | None = None) -> np.ndarray:
-    """The same shard in a block of other capacity; directories' tables and inner nodes are left to be rebuilt."""
+    """The same shard in a block of other capacity; directories' tables and inner nodes are left to be rebuilt.
+
+    A part that gets smaller holds nothing beyond its new end (state/renumbering.py).
+    """
     old = _capacity(words)
     old_oracle = int(words[at.Head.oracle_rows])
     rows = old_oracle if oracle_rows is None else oracle_rows
@@ -241,8 +248,8 @@ def regrown(words: np.ndarray, plan: Plan, capacity: Capacity, oracle_rows: int 
             continue
         outer, inner = min(a.outer, b.outer), min(a.inner, b.inner)
         view(new, b.word, b.outer, b.inner)[:outer, :inner] = view(words, a.word, a.outer, a.inner)[:outer, :inner]
-    kept = int(words[at.Head.leaves])
+    kept = min(int(words[at.Head.leaves]), int(new[at.Head.leaves]))
     if kept:
-        leaf_records(new, plan)[:, :kept] = leaf_records(words, plan)
+        leaf_records(new, plan)[:, :kept] = leaf_records(words, plan)[:, :kept]
     clear_new(new, plan, kept, old.blocks)
     return new
