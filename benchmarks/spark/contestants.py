@@ -8,6 +8,7 @@ import shutil
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,10 +20,9 @@ from pyspark.sql.streaming.listener import StreamingQueryListener
 from stream_files import LATENESS, SIDES, WINDOW, Streams
 
 import windrow as wr
+from windrow.spark.store import PROVIDER, ROCKSDB
 
-PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 HDFS = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
-ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 OUTPUT = ("key", "left_ts", "left_amount", "right_ts", "right_amount")
 
 
@@ -45,6 +45,8 @@ class Run:
     state: dict[str, int] = field(default_factory=dict)  # of the last micro-batch
     counters: dict[str, Any] = field(default_factory=dict)  # of windrow
     written_bytes: int = 0  # by the checkpoint's state, over all micro-batches
+    written: list[int] = field(default_factory=list)  # the same up to each micro-batch, with files that have gone since
+    folder_bytes: int = 0  # of the checkpoint at the end
 
 
 def windrow(left: DataFrame, right: DataFrame) -> DataFrame:
@@ -70,10 +72,10 @@ def shuffle(left: DataFrame, right: DataFrame) -> DataFrame:
 
 CONTESTANTS = {
     "shuffle only": Contestant(shuffle),
-    "windrow": Contestant(windrow),
+    "windrow": Contestant(windrow, ROCKSDB),
     "spark, HDFS store": Contestant(spark_join),
     "spark, RocksDB store": Contestant(spark_join, ROCKSDB),
-    "windrow, RocksDB store": Contestant(windrow, ROCKSDB),
+    "windrow, HDFS store": Contestant(windrow),
 }
 
 
@@ -90,7 +92,7 @@ def run(spark: SparkSession, contestant: Contestant, streams: Streams, scratch: 
     ]
     frame = contestant.frame(*sides)
     frame = frame.observe("answer", F.count(F.lit(1)).alias("n"), F.sum(_hash(frame)).alias("sum"))
-    watch = Watch()
+    watch = Watch(checkpoint / "state")
     spark.streams.addListener(watch)
     writer = frame.writeStream.format("noop").option("checkpointLocation", str(checkpoint))
     query = writer.trigger(availableNow=True).start()
@@ -102,7 +104,9 @@ def run(spark: SparkSession, contestant: Contestant, streams: Streams, scratch: 
     used = [watch.core[b] - watch.core[b - 1] for b in sorted(watch.core) if b]
     found.core = used[streams.filling - 1 :][: streams.batches]
     found.counters = counters.to_dict() if counters.shards else {}
-    found.written_bytes = sum(f.stat().st_size for f in (checkpoint / "state").rglob("*") if f.is_file())
+    found.written = [sum(watch.written[b].values()) for b in sorted(watch.written)]
+    found.written_bytes = found.written[-1]
+    found.folder_bytes = sum(sizes(checkpoint).values())
     shutil.rmtree(checkpoint)
     return found
 
@@ -112,11 +116,22 @@ def _hash(frame: DataFrame) -> Any:
     return F.pmod(F.xxhash64(*sorted(frame.columns)), F.lit(2**31 - 1))
 
 
-class Watch(StreamingQueryListener):
-    """Notes after every micro-batch how much of the cores has been used."""
+def sizes(folder: Path) -> dict[str, int]:
+    """The files of a folder, and their bytes."""
+    found = {}
+    for file in folder.rglob("*"):
+        with suppress(OSError):  # it has gone meanwhile
+            if file.is_file():
+                found[str(file)] = file.stat().st_size
+    return found
 
-    def __init__(self) -> None:
+
+class Watch(StreamingQueryListener):
+    """Notes after every micro-batch how much of the cores has been used, and what was written to a folder."""
+
+    def __init__(self, folder: Path) -> None:
         self.core: dict[int, float] = {}
+        self.folder, self.written = folder, dict[int, dict[str, int]]()
         self.clock = CoreSeconds()
         self.ended = threading.Event()
 
@@ -124,7 +139,9 @@ class Watch(StreamingQueryListener):
         pass
 
     def onQueryProgress(self, event: Any) -> None:
-        self.core[event.progress.batchId] = self.clock.read()
+        batch = event.progress.batchId
+        self.core[batch] = self.clock.read()
+        self.written[batch] = {**self.written.get(batch - 1, {}), **sizes(self.folder)}
 
     def onQueryIdle(self, event: Any) -> None:
         pass

@@ -23,6 +23,7 @@ from windrow.engine.prepare import Packed, Rows
 from windrow.errors import MemoryFull
 from windrow.kernels import layout as at
 from windrow.kernels.rows import still_there
+from windrow.state.renumbering import followed
 from windrow.state.shard import Full, Shard
 
 if TYPE_CHECKING:
@@ -69,22 +70,29 @@ def _drive(engine: Engine, prepared: Prepared, mark: int, probing: bool) -> Foun
     at_risk = binding.plan.fail_when_full and shard.fitting(*packed.charges()) < len(packed.stream)
     before = shard.words.copy() if at_risk else None
     engine._raise_watermark(mark)
-    found = Found(binding, prepared.payloads)
+    found, moved = Found(binding, prepared.payloads), None
     try:
         for where, records in packed.pieces(lambda coming: _ahead(engine, shard, packed, coming)):
             _get_ready(engine, shard, len(where))
             for matches in shard.advance(records, probing):
                 found.add(matches)
+            now = shard.moved()
+            if now is not None:
+                packed.slot[:] = followed(packed.slot, now)
+                moved = now if moved is None else followed(moved, now)
             packed.slot[where] = records[at.R_SLOT :: packed.words]
             _track(engine, shard, records, probing)
     except Full:
         assert before is not None
         shard.hold(before)
+        shard.moved()
         engine._interrupted = False
         raise MemoryFull(
             f"the join needs more than its memory of {binding.query.memory}: nothing of this push was taken; "
             "raise memory, or let on_full='shed' choose what to lose"
         ) from None
+    if moved is not None:
+        engine._follow(moved)
     _note_departures(engine, prepared, clock, seq)
     return found
 

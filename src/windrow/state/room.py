@@ -6,7 +6,9 @@ is bounded (`Plan.room_bytes` is what the block may take when it is full):
     far below its room      half as much again, while that takes at most three quarters of it
     else                    an eighth more, or what the rows that lack room need
 
-so a block takes at most an eighth more than what is charged for it, and room for one group of rows.
+so a block takes at most an eighth more than what is charged for it, and room for one group of rows. Its parts are at
+their largest at different times, if keys are many at first and rows later: a block that would take more than an eighth
+above its room is packed first (state/renumbering.py), if a sixteenth of its room can be had by it.
 """
 
 from dataclasses import replace
@@ -48,6 +50,15 @@ def larger(plan: Plan, now: Capacity, status: int, lacking: int) -> Capacity:
     if status == at.GROW_KEYS:
         return replace(now, keys=_up(_more(plan, now, now.keys, lacking, plan.most_keys() + plan.group)))
     return replace(now, blocks=_more(plan, now, now.blocks, lacking, plan.most_blocks()))
+
+
+def too_large(plan: Plan, wanted: Capacity, needed: Capacity) -> bool:
+    """Whether a block had better be packed to what it needs than grow to what is wanted."""
+    if plan.room_bytes >= at.HIGH:
+        return False
+    size = block_bytes(plan, wanted)
+    over = size > plan.room_bytes + plan.room_bytes // RESERVE
+    return over and size - block_bytes(plan, needed) > plan.room_bytes // (2 * RESERVE)
 
 
 def sampled(plan: Plan, rows: int, keys: int, idle: int) -> Capacity:

@@ -21,6 +21,7 @@ from windrow.state.auto.trials import Trials
 from windrow.state.parts import Capacity, view
 from windrow.state.plan import LEAST_MARGIN, SAMPLE_MARGIN, Plan
 from windrow.state.probe_orders import route
+from windrow.state.renumbering import followed, renumber
 
 REROUTE_EVERY = 1 << 14  # arrivals between two looks at the probe orders
 FIRST_OUT = 1 << 14
@@ -43,6 +44,7 @@ class Shard:
         self.plan = plan
         self.trials = Trials(self) if plan.hooks.TRIES and not plan.releases else None
         self._gone: list[np.ndarray] = []
+        self._moved: np.ndarray | None = None
         self.hold(block.start(plan, route(plan), emit, room.first(plan)) if words is None else words)
         if words is None:
             maintenance.rebuild(plan.hooks, self.words)
@@ -69,8 +71,10 @@ class Shard:
             yield from self._drive(batch, probing)
             monitor.adapt(self.words, self.plan)
             return
+        taken, words = 0, self.plan.record_words()
         for piece in self.trials.pieces(batch):
-            yield from self._drive(piece, probing)
+            yield from self._drive(piece, probing, batch[: taken * words])
+            taken += len(piece) // words
             self.trials.watch(piece, probing)
 
     def count(self, batch: np.ndarray, probing: bool = True) -> None:
@@ -78,8 +82,8 @@ class Shard:
         for _ in self._drive(batch, probing):
             pass
 
-    def _drive(self, batch: np.ndarray, probing: bool) -> Iterator[np.ndarray]:
-        """Run the driver until the batch is taken."""
+    def _drive(self, batch: np.ndarray, probing: bool, earlier: np.ndarray = EVERYTHING) -> Iterator[np.ndarray]:
+        """Run the driver until the batch is taken; earlier rows of the push keep the slots that they were given."""
         self._reroute()
         self.words[at.Head.cursor] = 0
         drive = drive_pair if self.plan.is_pair else drive_many
@@ -93,7 +97,12 @@ class Shard:
                 return
             if status == at.FULL:
                 raise Full
-            self.make_room(status)
+            words, cursor = self.plan.record_words(), int(self.words[at.Head.cursor])
+            ticks = batch[at.R_TICK :: words][cursor : cursor + self.plan.group]
+            moved = self.make_room(status, int((ticks == ticks[:1]).sum()))
+            if moved is not None:
+                for slots in (earlier[at.R_SLOT :: words], batch[at.R_SLOT :: words][:cursor]):
+                    slots[:] = followed(slots, moved)
 
     def look(self, batch: np.ndarray, counts: np.ndarray, emit: bool, first: bool = False) -> Iterator[np.ndarray]:
         """Look for matches with a batch of row records, of which none is stored: yields them as `advance` does, if they
@@ -111,7 +120,7 @@ class Shard:
                 end, out, found = look(self._looking(first), self.words, batch, out, counts, row)
                 if end < 0:
                     self.words[at.Head.need] = 1
-                    self.make_room(at.GROW_SLOTS)
+                    self.grow(self._larger(at.GROW_SLOTS))
                     continue
                 row = end
                 if found:
@@ -133,16 +142,25 @@ class Shard:
         """What the block can hold now."""
         return Capacity(*(int(self.words[k]) for k in (at.Head.slot_cap, at.Head.key_cap, at.Head.block_cap)))
 
-    def make_room(self, status: int) -> None:
-        """Do what a driver asked for."""
+    def make_room(self, status: int, coming: int = 0) -> np.ndarray | None:
+        """Do what a driver asked for, before a group of so many rows; where residents move, the new slot of each."""
         if status in (at.GROW_SLOTS, at.GROW_KEYS, at.GROW_BLOCKS):
-            self.grow(room.larger(self.plan, self.capacity, status, int(self.words[at.Head.need])))
+            wanted, needed = self._larger(status), self._room_in(self.plan, coming)
+            needed = replace(needed, blocks=max(wanted.blocks, needed.blocks))  # ordered indexes are not packed
+            if room.too_large(self.plan, wanted, needed):
+                return self._pack(needed)
+            self.grow(wanted)
         elif status == at.PRUNE:
             maintenance.forget_rarest(self.words)
         elif status == at.LEARN:
             maintenance.begin_learning(self.plan.hooks, self.words)
         elif status == at.DRAIN:
             self._gone.append(maintenance.drain(self.words))
+        return None
+
+    def _larger(self, status: int) -> Capacity:
+        """The next capacity, after a driver has said what lacks."""
+        return room.larger(self.plan, self.capacity, status, int(self.words[at.Head.need]))
 
     def keep_gone(self) -> None:
         """Keep what is known of rows that are shed until `gone` asks for it."""
@@ -188,6 +206,20 @@ class Shard:
         capacity = Capacity(*(max(getattr(s, part) for s in (now, capacity)) for part in ("slots", "keys", "blocks")))
         self.hold(block.regrown(self.words, self.plan, capacity, oracle_rows))
         maintenance.rebuild(self.plan.hooks, self.words)
+
+    def _pack(self, capacity: Capacity) -> np.ndarray:
+        """Move into a block of a capacity that holds what there is, less than now in some parts; the new slots."""
+        self._gone.append(maintenance.drain(self.words))
+        moved = renumber(self.words, self.plan)
+        self.hold(block.regrown(self.words, self.plan, capacity))
+        maintenance.rebuild(self.plan.hooks, self.words)
+        self._moved = moved if self._moved is None else followed(self._moved, moved)
+        return moved
+
+    def moved(self) -> np.ndarray | None:
+        """The new slot of each old one since the last call, 0 for empty ones; None if all are where they were."""
+        moved, self._moved = self._moved, None
+        return moved
 
     def _reroute(self) -> None:
         """Choose the probe orders anew when enough has been seen since."""
@@ -288,11 +320,12 @@ class Shard:
         idle = sample.idle_limit(self.plan)
         return self.plan.for_sample(np.ceil(most), np.ceil(mine[:, at.Pool.cap_bytes] * size), idle)
 
-    def _room_in(self, plan: Plan) -> Capacity:
-        """Room for all residents under a plan, admitted anew: in order of time, which may leave blocks half full."""
+    def _room_in(self, plan: Plan, more: int = 0) -> Capacity:
+        """Room for all residents under a plan, admitted anew: in order of time, which may leave blocks half full; and
+        for so many more."""
         keys = view(self.words, at.Head.dirs_at, self.plan.directories, at.DIR_SIZE)[:, at.Directory.live]
         rows = self.stream_counter(at.Stream.rows)
-        return room.enough(plan, int(rows.sum()), int(keys.max(initial=0)), 2 * int(rows.max()))
+        return room.enough(plan, int(rows.sum()) + more, int(keys.max(initial=0)) + more, 2 * int(rows.max()) + more)
 
     def twin(self) -> "Shard":
         """The same shard once more."""
