@@ -1,8 +1,8 @@
 """A warm shard: attached, pushed to and parked again, against an engine that stays in its process; and its memory.
 
 Each round is what a micro-batch does to a shard: a fresh process attaches to the parked engine, pushes a few rows, and
-parks it. Rows and matches per micro-batch stay the same while the state grows. The proportional set size is what the process holds
-of the memory that it maps, beside what it had before it attached.
+parks it. Rows and matches per micro-batch stay the same while the state grows. The proportional set size is what the
+process holds of the memory that it maps, beside what it had before it attached.
 """
 
 import argparse
