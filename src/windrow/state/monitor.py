@@ -92,17 +92,15 @@ def _choose_remembering(words: np.ndarray, plan: Plan, release: Release, arrival
     edges = view(words, Head.edges_at, len(release.edges), at.EDGE_SIZE)
     for stream in np.flatnonzero(streams[:, at.Stream.remembers]):
         told = edges[(edges[:, at.Edge.stream] == stream) & (edges[:, at.Edge.parent] >= 0), at.Edge.other]
-        saved = sum(_spared_bytes(streams[parent]) for parent in np.unique(told))
+        saved = sum(_spared_rows(streams[parent]) for parent in np.unique(told)) * plan.row_bytes()
         if bare[stream] * (plan.row_bytes() + plan.key_bytes()) > WORTH * saved:
             streams[stream, at.Stream.remembers] = 0
 
 
-def _spared_bytes(parent: np.ndarray) -> float:
-    """What the rows of a stream would take that have died, if each stayed for its window."""
-    came, rows = int(parent[at.Stream.rank]), int(parent[at.Stream.rows])
-    window = int(parent[at.Stream.last_rows]) or at.HIGH
-    each = int(parent[at.Stream.bytes]) / rows if rows else 0.0
-    return int(parent[at.Stream.dead]) / max(came, 1) * min(window, came) * each
+def _spared_rows(parent: np.ndarray) -> float:
+    """How many rows of a stream would be held that have died, if each stayed for its window."""
+    came, window = int(parent[at.Stream.rank]), int(parent[at.Stream.last_rows]) or at.HIGH
+    return int(parent[at.Stream.dead]) / max(came, 1) * min(window, came)
 
 
 def _unique_used(lines: np.ndarray) -> list[bool]:
