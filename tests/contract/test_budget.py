@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from itertools import cycle
+from itertools import cycle, takewhile
 from typing import Any
 
 import numpy as np
@@ -150,6 +150,22 @@ def test_the_most_rows_and_the_most_keys_come_at_different_times(
         pushed(joined(policy, budget, tables, count_only=count_only), tables, budget, sizes)
         assert max(blocks) <= bound(budget)
         blocks.clear()
+        if count_only:
+            packed, grown = (after(policy, budget, tables, sizes, monkeypatch, packs) for packs in (True, False))
+            assert packed == grown
+            blocks.clear()
+
+
+def after(policy: str, budget: int, tables: dict[str, pa.Table], sizes: tuple[int, ...], patch: Any, packs: bool) -> Any:
+    """Counters and state after all rows, of an engine that packs its block or does not."""
+    with patch.context() as patched:
+        if not packs:
+            patched.setattr(room, "too_large", lambda *_: False)
+        engine, start = joined(policy, budget, tables, count_only=True), 0
+        for size in takewhile(lambda _: start < tables["a"].num_rows, cycle(sizes)):
+            engine.push({name: table.slice(start, size) for name, table in tables.items()})
+            start += size
+        return engine.metrics, engine.snapshot()
 
 
 @pytest.mark.parametrize("policy", POLICIES)

@@ -210,6 +210,7 @@ class Shard:
     def _pack(self, capacity: Capacity) -> np.ndarray:
         """Move into a block of a capacity that holds what there is, less than now in some parts; the new slots."""
         self._gone.append(maintenance.drain(self.words))
+        maintenance.catch_up(self.plan.hooks, self.words)
         moved = renumber(self.words, self.plan)
         self.hold(block.regrown(self.words, self.plan, capacity))
         maintenance.rebuild(self.plan.hooks, self.words)
