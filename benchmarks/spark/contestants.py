@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 HDFS = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 OUTPUT = ("key", "left_ts", "left_amount", "right_ts", "right_amount")
+AMPLE = "1 GB"
 SCHEMA = "ts timestamp, key long, amount double"
 
 
@@ -52,6 +54,11 @@ def windrow(left: DataFrame, right: DataFrame) -> DataFrame:
     return wr.join(left, right, on="key", time="ts", within=f"{WINDOW} seconds")
 
 
+def ample(policy: str, left: DataFrame, right: DataFrame) -> DataFrame:
+    """A budget that is never reached: the same matches, and what a policy costs before it sheds."""
+    return wr.join(left, right, on="key", time="ts", within=f"{WINDOW} seconds", memory=AMPLE, policy=policy)
+
+
 def spark_join(left: DataFrame, right: DataFrame) -> DataFrame:
     a, b = (
         frame.select(
@@ -75,6 +82,8 @@ CONTESTANTS = {
     "spark, HDFS store": Contestant(spark_join),
     "spark, RocksDB store": Contestant(spark_join, ROCKSDB),
     "windrow, RocksDB store": Contestant(windrow, ROCKSDB),
+    "windrow, ample, prob": Contestant(partial(ample, "prob")),
+    "windrow, ample, auto": Contestant(partial(ample, "auto")),
 }
 
 

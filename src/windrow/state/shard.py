@@ -83,7 +83,7 @@ class Shard:
             pass
 
     def _drive(self, batch: np.ndarray, probing: bool, earlier: np.ndarray = EVERYTHING) -> Iterator[np.ndarray]:
-        """Run the driver until the batch is taken; earlier rows of the same push keep the slots that they were given."""
+        """Run the driver until the batch is taken; rows of earlier batches of the same push follow their slots."""
         self._reroute()
         self.words[at.Head.cursor] = 0
         drive = drive_pair if self.plan.is_pair else drive_many
