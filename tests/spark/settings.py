@@ -7,7 +7,12 @@ import socket
 import sys
 from pathlib import Path
 
+from windrow.spark.store import CHANGELOG, PROVIDER, ROCKSDB
+
 ROOT = Path(__file__).parents[2]
+
+# Programs this short end before the second compiler has paid for itself.
+JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 SETTINGS = {
     "spark.ui.enabled": "false",
@@ -16,11 +21,12 @@ SETTINGS = {
     "spark.driver.memory": "2g",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
-    # Programs this short end before the second compiler has paid for itself.
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.driver.extraJavaOptions": JAVA_OPTIONS,
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": "2",
 }
+
+STORE = {PROVIDER: ROCKSDB, CHANGELOG: "true"}
 
 
 def connect_settings() -> dict[str, str]:

@@ -230,7 +230,7 @@ class Releasing:
         line, stream = np.zeros(at.ORDERED_SIZE, np.int64), self.query.names.index(constraint.stream)
         line[at.Ordered.promise] = self.constraints.index(constraint)
         line[at.Ordered.stream], line[at.Ordered.column] = stream, self._number(stream, constraint.column)
-        line[[at.Ordered.low, at.Ordered.top, at.Ordered.top_time]] = at.LOW
+        line[[at.Ordered.low, at.Ordered.top, at.Ordered.top_time, at.Ordered.forgotten]] = at.LOW
         return line
 
 

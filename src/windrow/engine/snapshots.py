@@ -21,7 +21,6 @@ from windrow.engine.filters import passes
 from windrow.engine.prepare import LARGEST_COST, PAYLOAD_CHARGE, codes_in, costs, fixed_cost, gains, number_bits
 from windrow.errors import SnapshotError, WindrowError
 from windrow.kernels import layout as at
-from windrow.kernels.live_columns import read_slots
 from windrow.kernels.reasons import NAMES
 from windrow.quality.tracker import Tracker, exact_plan
 from windrow.spec import Query, query_changes
@@ -54,16 +53,16 @@ class State:
 # ---------------------------------------------------------------------------------------------- write
 
 
-def parts(binding: Binding, shard: Shard, payloads: Sequence[Payload], tracker: Tracker | None) -> list[Any]:
+def parts(state: State) -> list[Any]:
     """The parts of a snapshot."""
+    binding, shard, payloads, tracker = state.binding, state.shard, state.payloads, state.tracker
     streams = range(binding.plan.streams)
     shards = saved_shard(shard, [_recodable(binding, s) for s in streams])
     found: list[Any] = [binding.schemas[name].serialize() for name in binding.query.names]
     found.append(_packed(shards.columns))
     for s in streams:
         if _keeps(binding, s):
-            rows = read_slots(shard.words, shards.slots[s], np.array([at.Slot.row]))[0]
-            found.append(form.table_bytes(_live(payloads[s], rows)))
+            found.append(form.table_bytes(_live(payloads[s], shards.rows[s])))
     if tracker is not None and tracker.shard is not None:
         found.append(_packed(saved_shard(tracker.shard, [frozenset[str]()] * binding.plan.streams).columns))
     return found
@@ -100,8 +99,7 @@ def shrunk(shard: Shard, payloads: Sequence[Payload]) -> Shard:
     streams = shard.plan.streams
     old = saved_shard(shard, [frozenset[str]()] * streams)
     new, first = restored(shard.plan, bool(shard.words[at.Head.emit]), old.columns, [{}] * streams), 0
-    for payload, slots in zip(payloads, old.slots, strict=False):
-        rows = read_slots(shard.words, slots, np.array([at.Slot.row]))[0]
+    for payload, rows in zip(payloads, old.rows, strict=False):
         payload.hold(_live(payload, rows), first, len(rows))
         first += len(rows)
     return new

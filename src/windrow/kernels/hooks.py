@@ -37,7 +37,10 @@ class Hooks:
     def __getattr__(self, hook: str) -> Any:
         for module in self.__dict__.get("_modules", ()):
             if hasattr(module, hook):
-                return getattr(module, hook)
+                found = getattr(module, hook)
+                if not callable(found):  # what a policy keeps, asked for again and again
+                    self.__dict__[hook] = found
+                return found
         raise AttributeError(hook)
 
     def __reduce__(self) -> Any:

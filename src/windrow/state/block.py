@@ -26,10 +26,26 @@ def fixed_bytes(plan: Plan, oracle_rows: int = 0) -> int:
 
 def lay_out(plan: Plan, capacity: Capacity, oracle_rows: int = 0) -> np.ndarray:
     """A block with its head filled and every part zero."""
-    todo = parts(plan, capacity, oracle_rows)
-    words = np.zeros(at.HEAD_SIZE + sum(p.outer * p.inner for p in todo), np.int64)
+    words = np.zeros(block_bytes(plan, capacity, oracle_rows) // 8, np.int64)
+    _write_places(words, plan, capacity, oracle_rows)
+    return words
+
+
+def is_laid_out(words: np.ndarray, plan: Plan) -> bool:
+    """Whether a block has the size and the places of a block of a plan."""
+    if len(words) < at.HEAD_SIZE:
+        return False
+    capacity, oracle_rows = _capacity(words), int(words[at.Head.oracle_rows])
+    head = np.zeros(at.HEAD_SIZE, np.int64)
+    _write_places(head, plan, capacity, oracle_rows)
+    same = np.array_equal(head[at.Head.streams :], words[at.Head.streams : at.HEAD_SIZE])
+    return same and words.nbytes == block_bytes(plan, capacity, oracle_rows)
+
+
+def _write_places(words: np.ndarray, plan: Plan, capacity: Capacity, oracle_rows: int) -> None:
+    """The words of the head that say how large the parts of a block are, and where they begin."""
     start = at.HEAD_SIZE
-    for part in todo:
+    for part in parts(plan, capacity, oracle_rows):
         words[part.word] = start
         start += part.outer * part.inner
     head, learning = Head(words, 0), plan.learning
@@ -40,10 +56,11 @@ def lay_out(plan: Plan, capacity: Capacity, oracle_rows: int = 0) -> np.ndarray:
     head.slot_cap, head.key_cap, head.block_cap = capacity.slots, capacity.keys, capacity.blocks
     head.slot_words, head.key_words, head.node_words = plan.slot_words(), plan.key_words(), plan.node_words()
     head.table_size, head.leaves = power_of_two(2 * capacity.keys), leaves(plan, capacity)
-    head.befores, head.ordered = plan.befores, 0 if plan.release is None else len(plan.release.ordered)
+    head.befores = plan.befores
+    if plan.release is not None:
+        head.ordered, head.promises = len(plan.release.ordered), len(plan.release.promises)
     for word, offset in plan.offsets().items():
         words[word] = offset
-    return words
 
 
 def start(plan: Plan, route: Route, emit: bool, capacity: Capacity | None = None, oracle_rows: int = 0) -> np.ndarray:
@@ -82,7 +99,7 @@ def write_release(words: np.ndarray, plan: Plan, release: Release) -> None:
     """The join graph and what it is released by."""
     head = Head(words, 0)
     head.pace, head.bare_cost, head.clusters_in_time = 1, plan.row_bytes(), release.clusters_in_time
-    head.promises, monitored = len(release.promises), release.monitored
+    monitored = release.monitored
     head.monitored, head.releasing = monitored is not None, monitored is None or monitored.release
     head.spares = monitored.sample if monitored is not None and monitored.release else 0.0
     head.came_place = plan.place_of("came")

@@ -2,14 +2,15 @@
 
 After every `reaction` arrivals, for each promise that was not declared:
 
-    k_u   the largest distance of the last two such spells
+    k_u   the largest distance of the last two such spells; of one that rests, since it has rested
     k_e   margin * k_u, and a few arrivals more: what rows are released by, unless it passes `most`, where the promise
           is of no use
 
 A promise is used once enough was measured without breaking it, and for long: a distance can be seen only when so many
 rows have come, so k is trusted after eight times as many arrivals of the stream that it counts. One that was broken
-waits as long again; uniqueness, which has no k, ten times `reaction`. Covers follow from the promises of uniqueness
-that are used, and are written anew when these change.
+waits as long again; uniqueness, which has no k, ten times `reaction`. What is broken again and again waits twice as
+long each time, up to half of all that has come: rows that were released cannot tell, so that a promise was broken more
+often than is seen. Covers follow from the promises of uniqueness that are used, and are written anew when these change.
 
 Whether No rows are kept for parents that come later, or dropped because these find out by themselves (an exempt edge),
 is chosen by what is dearer: rows that wait k arrivals in vain, or No rows until they go.
@@ -30,6 +31,7 @@ LEAST_MEASURED = 32  # distances before a promise is used
 LEAST_ROWS = 256  # rows of a stream before its keys are taken for unique
 TRUST = 8  # times k arrivals before it is taken for the largest distance
 REST = 10  # times `reaction` for which uniqueness rests
+PATIENCE = 4  # breaks of a distance that count as changes of its k; more are its nature
 
 
 def promises(words: np.ndarray, release: Release) -> np.ndarray:
@@ -75,7 +77,7 @@ def _adapt_unique(line: np.ndarray, arrivals: int, release: Release) -> None:
         line[Promise.since], line[Promise.seen], line[Promise.before] = arrivals, 0, 1
     enough = arrivals >= max(LEAST_ROWS, release.monitored.reaction)
     broken = line[Promise.before] > 0  # ever
-    rested = arrivals - line[Promise.since] >= REST * release.monitored.reaction
+    rested = arrivals - line[Promise.since] >= _rest(REST * release.monitored.reaction, line, arrivals, 1)
     line[Promise.is_used] = enough and (rested or not broken)
 
 
@@ -84,11 +86,17 @@ def _adapt_distance(line: np.ndarray, arrivals: int, release: Release) -> None:
     monitored = release.monitored
     assert monitored is not None
     largest = max(int(line[Promise.seen]), int(line[Promise.before]))
-    line[Promise.before], line[Promise.seen] = line[Promise.seen], 0
+    line[Promise.before], line[Promise.seen] = line[Promise.seen] if line[Promise.is_used] else largest, 0
     k = min(int(np.ceil(monitored.margin * largest)) + SLACK, at.HIGH)
-    rested = arrivals - line[Promise.since] >= max(monitored.reaction, TRUST * k)
+    rested = arrivals - line[Promise.since] >= _rest(max(monitored.reaction, TRUST * k), line, arrivals, PATIENCE)
     line[Promise.k] = k
     line[Promise.is_used] = bool(line[Promise.measured] >= LEAST_MEASURED and k <= monitored.most and rested)
+
+
+def _rest(least: int, line: np.ndarray, arrivals: int, patience: int) -> int:
+    """Arrivals for which a promise rests that has been broken some times."""
+    more = min(max(int(line[Promise.violations]) - patience, 0), 32)
+    return max(least, min(least << more, arrivals // 2))
 
 
 def _choose_exempt(words: np.ndarray, plan: Plan, release: Release, lines: np.ndarray, streams: np.ndarray) -> None:

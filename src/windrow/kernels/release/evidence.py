@@ -91,7 +91,7 @@ def add_step(m: Memory, line: Ordered, k: int, now: int) -> None:
             m.w[last + 1] = line.top
             return
     if line.used == STEPS:
-        thin(m, line, k)
+        thin(m.w, line, k, now)
     here = step_at(m, k, line.used)
     m.w[here], m.w[here + 1] = now, line.top
     line.used += 1
