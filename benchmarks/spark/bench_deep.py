@@ -7,7 +7,8 @@ must give the same matches in every micro-batch. What counts is the time of a mi
 contestant over the smallest window, and against Spark's own join over the same window.
 
 Beside it stands what a micro-batch writes to the checkpoint, files that have gone since included, over the bytes of its
-packed rows; `--batches 200 --rows 200000` shows what a long run leaves in the folder.
+packed rows, and what all Python workers hold (proportional set size); `--batches 200 --rows 200000` shows what a long
+run leaves in the folder and in memory.
 """
 
 import argparse
@@ -83,7 +84,7 @@ def line(rows: int, name: str, runs: list[Run]) -> dict[str, Any]:
         "mean": statistics.fmean(seconds), "core": statistics.median([c for r in runs for c in r.core]),
         "parts": last.parts[-1], "written_over_packed": steady / (BATCH * ROW_BYTES),
         "folder_bytes": last.folder_bytes, "warm": last.counters.get("warm"),
-        "resident_bytes": last.counters.get("resident_bytes"),
+        "resident_bytes": last.counters.get("resident_bytes"), "workers": last.workers,
     }  # fmt: skip
 
 
@@ -95,10 +96,10 @@ def report(lines: list[dict[str, Any]]) -> None:
         faster = min(own) / each["median"] if own else ""
         ratio = each["median"] / smallest[each["contestant"]]
         times = each["median"], each["mean"], ratio, faster, each["core"]
-        bytes_ = each["written_over_packed"], each["folder_bytes"] / 1e6
+        bytes_ = each["written_over_packed"], each["folder_bytes"] / 1e6, max(each["workers"]) / 1e6
         shown.append((f"{each['rows']:,}", each["contestant"], *times, *bytes_))
     header = ("rows in the window", "contestant", "seconds", "mean", "x smallest", "times faster", "core seconds")
-    show(f"{BATCH:,} rows a micro-batch", (*header, "written / packed", "folder MB"), shown)
+    show(f"{BATCH:,} rows a micro-batch", (*header, "written / packed", "folder MB", "workers MB"), shown)
     for each in lines:
         target = TARGETS.get(each["rows"])
         if target is not None and each["contestant"].startswith("windrow"):

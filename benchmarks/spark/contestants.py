@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from core_seconds import CoreSeconds
+from core_seconds import CoreSeconds, python_bytes
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.listener import StreamingQueryListener
@@ -49,6 +49,7 @@ class Run:
     written_bytes: int = 0  # by the checkpoint's state, over all micro-batches
     written: list[int] = field(default_factory=list)  # the same up to each micro-batch, with files that have gone since
     folder_bytes: int = 0  # of the checkpoint at the end
+    workers: list[int] = field(default_factory=list)  # memory of all Python workers after each micro-batch
 
 
 def windrow(left: DataFrame, right: DataFrame) -> DataFrame:
@@ -115,6 +116,7 @@ def run(spark: SparkSession, contestant: Contestant, streams: Streams, scratch: 
     found.counters = counters.to_dict() if counters.shards else {}
     found.written = [sum(watch.written[b].values()) for b in sorted(watch.written)]
     found.written_bytes = found.written[-1]
+    found.workers = watch.workers
     found.folder_bytes = sum(sizes(checkpoint).values())
     shutil.rmtree(checkpoint)
     return found
@@ -141,6 +143,7 @@ class Watch(StreamingQueryListener):
     def __init__(self, folder: Path) -> None:
         self.core: dict[int, float] = {}
         self.folder, self.written = folder, dict[int, dict[str, int]]()
+        self.workers: list[int] = []
         self.clock = CoreSeconds()
         self.ended = threading.Event()
 
@@ -150,6 +153,7 @@ class Watch(StreamingQueryListener):
     def onQueryProgress(self, event: Any) -> None:
         batch = event.progress.batchId
         self.core[batch] = self.clock.read()
+        self.workers.append(python_bytes())
         self.written[batch] = {**self.written.get(batch - 1, {}), **sizes(self.folder)}
 
     def onQueryIdle(self, event: Any) -> None:

@@ -18,8 +18,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from windrow.engine import leaving, parking, snapshots, taking
+from windrow.engine import demoting, leaving, parking, snapshots, taking
 from windrow.engine.bind import Binding, bind
+from windrow.engine.demoting import demoted_of
 from windrow.engine.departures import Departures
 from windrow.engine.intake import as_table, check_batches, plain_schemas
 from windrow.engine.metrics import Metrics, StreamMetrics, metrics_of
@@ -104,6 +105,7 @@ class Engine:
     def _start(self, binding: Binding) -> None:
         """An empty shard for a bound query; nothing is taken over before all of it is made."""
         shard = Shard(binding.plan, emit=not self.count_only)
+        shard.keep_demoted(demoted_of(binding))
         if self._oracle and binding.plan.learning.kind == at.STAT_ORACLE:
             oracle_table(binding, self._oracle, shard)
             binding = binding.with_oracle(int(shard.words[at.Head.oracle_rows]))
@@ -170,6 +172,7 @@ class Engine:
         """The input has ended: every resident expires, here and in the estimate of recall, and payload goes."""
         shard = self.bound()[1]
         shard.finish()
+        shard.settle_demoted(None)
         if self._tracker is not None:
             self._tracker.finish()
             self._tracker.settle(shard.matched - int(self._false.sum()), 0)
@@ -250,14 +253,19 @@ class Engine:
                 ) from None
             self._binding, self._shard = binding, shard
             gone = shard.gone()
+            shard.settle_demoted(self._tables())
             if self._departures is not None:
-                self._departures.add_shed(gone, [payload.table() for payload in self._payloads])
+                self._departures.add_shed(gone, self._tables())
             if self._tracker is not None:
                 self._tracker.lose(gone)
             for s, rows in enumerate(shard.stream_counter(at.Stream.rows).tolist()):
                 self._tidy(s, rows)
             self._shrink(changed=True)
         self.query = query
+
+    def _tables(self) -> list[pa.Table]:
+        """The payload of each stream."""
+        return [payload.table() for payload in self._payloads]
 
     def _tidy(self, stream: int, residents: int) -> None:
         """Copy a stream's payload together where too much of it is dead."""
@@ -274,6 +282,7 @@ class Engine:
         if (changed or shard.words.nbytes + beside > binding.plan.room_bytes) and shard.spacious(beside):
             self._shard = snapshots.shrunk(shard, self._payloads if binding.keeps_payload else [])
             self._shard.notes_as(shard)
+            self._shard.keep_demoted(shard.demoted)
         exact = None if self._tracker is None else self._tracker.shard
         if changed and self._tracker is not None and exact is not None and exact.spacious():
             self._tracker.shard = snapshots.shrunk(exact, [])
@@ -412,7 +421,12 @@ class Engine:
         header = {"arrived": state.arrived.tolist(), "false": false if self.query.named else false[0]}
         if state.tracker is not None:
             header["tracker"] = state.tracker.state()
-        return header, snapshots.parts(state)
+        state.shard.settle_demoted(None if self.count_only else self._tables())
+        parts = snapshots.parts(state)
+        if state.shard.demoted is not None:
+            header["demoted"], tables = demoting.saved(state.binding, state.shard.demoted)
+            parts += tables
+        return header, parts
 
     def _fill(self, header: dict[str, Any], parts: list[pa.Buffer]) -> None:
         """Take over the state of a snapshot."""

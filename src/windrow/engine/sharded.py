@@ -323,6 +323,8 @@ def _copied(engine: Engine) -> Engine:
     other = copy.copy(engine)
     other._shard = copy.copy(engine.bound()[1])
     other._shard.hold(other._shard.words.copy())
+    if other._shard.demoted is not None:
+        other._shard.demoted = other._shard.demoted.copied()
     other._payloads = [copy.copy(payload) for payload in engine._payloads]
     for payload in other._payloads:
         payload.chunks = list(payload.chunks)

@@ -53,6 +53,7 @@ def take(engine: Engine, rows: list[Rows], mark: int, probing: bool = True) -> A
     found = _drive(engine, prepared, mark, probing)
     tables = found.tables()
     engine._false += found.false
+    engine.bound()[1].settle_demoted(None if engine.count_only else prepared.payloads)
     _count(engine, prepared)
     _keep(engine, prepared)
     _settle(engine, len(prepared.packed.order))
@@ -69,8 +70,11 @@ def _drive(engine: Engine, prepared: Prepared, mark: int, probing: bool) -> Foun
     packed, clock, seq = prepared.packed, int(shard.words[at.Head.clock]), int(shard.words[at.Head.seq])
     at_risk = binding.plan.fail_when_full and shard.fitting(*packed.charges()) < len(packed.stream)
     before = shard.words.copy() if at_risk else None
+    demoted = shard.demoted.copied() if at_risk and shard.demoted is not None else shard.demoted
     engine._raise_watermark(mark)
     found, moved = Found(binding, prepared.payloads), None
+    if shard.demoted is not None:
+        shard.demoted.house = found.house
     try:
         for where, records in packed.pieces(lambda coming: _ahead(engine, shard, packed, coming)):
             _get_ready(engine, shard, len(where))
@@ -85,6 +89,7 @@ def _drive(engine: Engine, prepared: Prepared, mark: int, probing: bool) -> Foun
     except Full:
         assert before is not None
         shard.hold(before)
+        shard.demoted = demoted
         shard.moved()
         engine._interrupted = False
         raise MemoryFull(
@@ -137,7 +142,7 @@ def _note_departures(engine: Engine, prepared: Prepared, clock: int, seq: int) -
     departures.add_shed(np.concatenate([*engine._gone, shard.gone()]), prepared.payloads)
     engine._gone.clear()
     if shard.stream_counter(at.SHED).any():
-        departures.add_disordered(prepared.rows, prepared.packed, prepared.bases, clock, seq, shard.plan.group)
+        departures.add_disordered(prepared.rows, prepared.packed, prepared.bases, clock, seq, shard.plan.together)
 
 
 def _count(engine: Engine, prepared: Prepared) -> None:

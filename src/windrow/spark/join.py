@@ -92,6 +92,11 @@ def on_spark(
 
 
 def _check(job: Job, streaming: bool, archive: Any) -> None:
+    if job.query.demotes is not None:
+        raise SpecError(
+            "on_violation='demote' is for joins in one process: on Spark a checkpoint would hold every row that was "
+            "demoted; leave on_violation out, which then is 'lose'"
+        )
     if job.query.memory is not None and job.query.memory.share is not None and streaming:
         raise SpecError(
             f"memory {job.query.memory} is a share of what the exact join needs, which is not known for streams that "

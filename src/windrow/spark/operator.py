@@ -9,6 +9,7 @@ micro-batch reads and writes (`stream`).
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +69,9 @@ class Operator:
         found = self._brought(shard, head, deltas, cache)
         try:
             matches = self._take(found.engine, push)
-            head = replace(head, identity=self._identity(shard, files, found.engine), settings=self._settings(shard))
+            head = replace(
+                head, identity=self._identity(shard, files, found.engine), settings=settings_of(self.job, shard)
+            )
             head = replace(head, attached=head.attached + found.warm, rebuilt=head.rebuilt + found.rebuilt)
             head = deltas.written(head, found.engine, push, found.whole)
             if head.timer is None or head.timer <= mark:
@@ -189,11 +192,6 @@ class Operator:
         departures = self.job.archive is not None
         return Engine(query, schemas, recall=self.job.recall, departures=departures, own_clock=own_clock)
 
-    def _settings(self, shard: int) -> str:
-        """A digest of that under which a shard's log is written: a log is replayed under no other."""
-        settings = [self._query(shard).to_json(), self.job.recall, self.job.follows_spark]
-        return chained("", json.dumps(settings).encode())
-
     def _key(self, shard: int, head: Head) -> Key:
         """Under which an engine is kept between micro-batches."""
         return Key(_run().query or "", shard, chained(head.version, head.settings.encode()))
@@ -202,7 +200,7 @@ class Operator:
         """The engine of a state, under the job's settings."""
         if not head.pushes:
             return Brought(self._engine(shard, None), whole=True)
-        changed = head.settings != self._settings(shard)
+        changed = head.settings != settings_of(self.job, shard)
         if cache is not None and not changed:
             engine, folder = cache.engine(self._key(shard, head))
             if engine is not None and folder is not None:
@@ -240,6 +238,13 @@ class Operator:
         refuse_changes(remembered["facts"], facts_of(self.job), "the checkpoint", SnapshotError)
         found: dict[str, Any] | None = remembered.get("archive")
         return found
+
+
+@lru_cache(maxsize=64)
+def settings_of(job: Job, shard: int) -> str:
+    """A digest of that under which a shard's log is written: a log is replayed under no other."""
+    query = job.shard_query(labels(job.shards).index(shard))
+    return chained("", json.dumps([query.to_json(), job.recall, job.follows_spark]).encode())
 
 
 @dataclass(frozen=True)
