@@ -140,6 +140,7 @@ def _scenes(policy: Policy | None, names: tuple[str, ...]) -> Iterator[Callable[
         yield lambda: _pushed(Engine(usual.with_(memory=10 * ROWS, on_full="fail")), tables)
         yield lambda: _queued(usual, tables)
         yield lambda: _large(usual.with_(memory=6_000, streams=wide))
+        yield lambda: _changing(usual.with_(memory="64 kB", streams=wide))
 
 
 def _pushed(engine: Engine, tables: Tables, archived: bool = False) -> None:
@@ -220,3 +221,11 @@ def _large(query: Query) -> None:
     for start in range(0, MANY, MANY // 8):
         engine.push({name: table.slice(start, MANY // 8) for name, table in tables.items()})
     Engine.restore(engine.snapshot())
+
+
+def _changing(query: Query) -> None:
+    """A key for every row, then several rows of a key, and again, so that a block has to be packed."""
+    single, shared = np.arange(ROWS, 2 * ROWS), np.arange(6 * ROWS) // 6 % (ROWS // 6)
+    keys = np.concatenate([single, shared, single + ROWS])
+    tables = {n: pa.table({"t": np.arange(len(keys)) // 100, "k": keys, "x": keys / 4}) for n in query.names}
+    Engine(query, count_only=True).push(tables)

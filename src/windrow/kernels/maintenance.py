@@ -67,6 +67,12 @@ def rebuild(h: Any, block: Any) -> None:
 
 
 @entry
+def catch_up(h: Any, block: Any) -> None:
+    """Write what waits to be written, before the block is packed."""
+    h.catch_up(h, memory_of(block))
+
+
+@entry
 def raise_watermark(h: Any, block: Any, mark: int, ends: bool) -> None:
     """Let no row before a time be waited for any longer; if the input ends, none at all: every resident expires."""
     m = memory_of(block)

@@ -226,10 +226,9 @@ def any_over(m: Memory) -> bool:
     return False
 
 
-@inner
-def shed_from(h: Any, words: Any, pool: int) -> None:
+@inline
+def shed_from(h: Any, m: Memory, pool: int) -> None:
     """Bring a pool that is above its cap inside it."""
-    m = memory_of(words)
     h.freshen(h, m, pool)
     while over(m, pool):
         slot = h.ending(h, m, pool)  # what its window has almost left goes before what the policy would choose
@@ -244,7 +243,7 @@ def shed(h: Any, m: Memory) -> None:
     rows, cost = 0, 0
     for pool in range(m.pools):
         if over(m, pool):
-            shed_from(h, m.w, pool)
+            shed_from(h, m, pool)
         rows += pool_at(m, pool).used_rows
         cost += pool_at(m, pool).used_bytes
     m.head.peak_rows = max(m.head.peak_rows, rows)

@@ -220,7 +220,7 @@ def leaf_records(words: np.ndarray, plan: Plan) -> np.ndarray:
 
 def clear_new(words: np.ndarray, plan: Plan, old_leaves: int, old_blocks: int) -> None:
     """Give leaves and blocks beyond the old ones their empty form."""
-    if words[at.Head.leaves]:
+    if words[at.Head.leaves] > old_leaves:
         clear_leaves(leaf_records(words, plan)[:, old_leaves:], plan)
     order = view(words, at.Head.orders_at, len(plan.indexed()), int(words[at.Head.block_cap]))
     order[:, old_blocks:] = np.arange(old_blocks, order.shape[1])
@@ -249,8 +249,11 @@ def regrown(words: np.ndarray, plan: Plan, capacity: Capacity, oracle_rows: int 
             continue
         outer, inner = min(a.outer, b.outer), min(a.inner, b.inner)
         view(new, b.word, b.outer, b.inner)[:outer, :inner] = view(words, a.word, a.outer, a.inner)[:outer, :inner]
-    kept = min(int(words[at.Head.leaves]), int(new[at.Head.leaves]))
-    if kept:
+    most, kept = int(new[at.Head.leaves]), int(words[at.Head.leaves])
+    if words[at.Head.ranking]:
+        kept = min(kept, most)
         leaf_records(new, plan)[:, :kept] = leaf_records(words, plan)[:, :kept]
+    else:
+        kept = most  # they are written when the first row has to be shed
     clear_new(new, plan, kept, old.blocks)
     return new

@@ -89,7 +89,7 @@ class Shard:
             pass
 
     def _drive(self, batch: np.ndarray, probing: bool, earlier: np.ndarray = EVERYTHING) -> Iterator[np.ndarray]:
-        """Run the driver until the batch is taken; earlier rows of the push keep the slots that they were given."""
+        """Run the driver until the batch is taken; rows of earlier batches of the same push follow their slots."""
         self._reroute()
         self.words[at.Head.cursor] = 0
         drive = drive_pair if self.plan.is_pair else drive_many
@@ -280,6 +280,7 @@ class Shard:
         """Move into a block of a capacity that holds what there is, less than now in some parts; the new slots."""
         self._gone.append(maintenance.drain(self.words))
         self.take_down()
+        maintenance.catch_up(self.plan.hooks, self.words)
         moved = renumber(self.words, self.plan)
         self.hold(block.regrown(self.words, self.plan, capacity))
         maintenance.rebuild(self.plan.hooks, self.words)

@@ -13,7 +13,8 @@
     leaving, left           it is about to leave; it has left its lists
     ending                  a resident that has all but expired
     freshen, victim         memory is full: priorities at the present clock, and whom to shed
-    rank_all, rebuild       windows or caps have changed; the block has moved
+    rank_all                windows or caps have changed
+    catch_up, rebuild       the block is about to be packed; it has moved
     restored, moved         a resident has come from a snapshot, or from another block
 
 Hooks get the hooks themselves, so that they can call others, and the memory; `r` and `rx` are the batch, and `at` is
@@ -38,6 +39,12 @@ GIVEN = False  # whether a number comes with each row
 TRIES = False  # whether it tries out how to count arrivals (state/auto/trials.py)
 WAYS = 1  # in how many ways arrivals are counted
 KEEPS: tuple[str, ...] = ()  # what it keeps beside that, by the names of state/plan.py
+
+
+@inline
+def drifts(h: Any) -> int:
+    """The same as DRIFTING, for kernels, which are compiled without what they do not need."""
+    return 0
 
 
 @inline
@@ -177,6 +184,11 @@ def rank_all(h: Any, m: Memory) -> None:
 
 
 @inline
+def catch_up(h: Any, m: Memory) -> None:
+    """The block is about to be packed: what waits to be written is written."""
+
+
+@inline
 def rebuild(h: Any, m: Memory) -> None:
     """The block has moved."""
 
@@ -206,7 +218,7 @@ RELEASES = False  # whether residents are released
 @inline
 def pair_memory(h: Any, block: Any) -> Memory:
     """The block of a join of two streams with a common key."""
-    return memory_of_pair(block)
+    return memory_of_pair(block, h.drifts(h))
 
 
 @inline
