@@ -69,13 +69,14 @@ def _drive(engine: Engine, prepared: Prepared, mark: int, probing: bool) -> Foun
     at_risk = binding.plan.fail_when_full and shard.fitting(*packed.charges()) < len(packed.stream)
     before = shard.words.copy() if at_risk else None
     engine._raise_watermark(mark)
-    found = Found(binding, prepared.payloads)
+    found, deletions = Found(binding, prepared.payloads), np.zeros_like(engine._deletions)
     try:
         for where, records in packed.pieces(lambda coming: _ahead(engine, shard, packed, coming)):
             _get_ready(engine, shard, len(where))
             for matches in shard.advance(records, probing):
                 found.add(matches)
             packed.slot[where] = records[at.R_SLOT :: packed.words]
+            _count_deletions(packed, where, records, deletions)
             _track(engine, shard, records, probing)
     except Full:
         assert before is not None
@@ -85,8 +86,17 @@ def _drive(engine: Engine, prepared: Prepared, mark: int, probing: bool) -> Foun
             f"the join needs more than its memory of {binding.query.memory}: nothing of this push was taken; "
             "raise memory, or let on_full='shed' choose what to lose"
         ) from None
+    engine._deletions += deletions
     _note_departures(engine, prepared, clock, seq)
     return found
+
+
+def _count_deletions(packed: Packed, where: np.ndarray, records: np.ndarray, counts: np.ndarray) -> None:
+    """Count the deletions of a piece: those that found a resident, and those that found none."""
+    mine = np.flatnonzero(packed.head[2][where] <= at.DELETES)
+    if len(mine):
+        in_vain = records[at.R_LIVE :: packed.words][mine] > at.DELETES
+        np.add.at(counts, (packed.stream[where[mine]], in_vain.astype(np.int64)), 1)
 
 
 def _ahead(engine: Engine, shard: Shard, packed: Packed, coming: np.ndarray) -> int:
