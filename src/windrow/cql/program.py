@@ -28,7 +28,10 @@ from windrow.spec import Duration, DurationLike, Output, Query, Stream
 from windrow.spec.durations import parse_duration
 from windrow.state.coding_times import duration_in_units, time_domain, times
 
-_NO_QUERY = "only one join of streams that selects Istream of their columns is a Query"
+_NO_QUERY = (
+    "only one join of streams that selects Istream of their columns is a Query, and runs on Spark (any text runs batch "
+    "by batch in one process: start)"
+)
 
 Times = str | Mapping[str, str] | None
 

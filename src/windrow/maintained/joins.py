@@ -50,13 +50,14 @@ class Part:
             return Stream(self.name, SINCE, sign=SIGN, identity=[ROW])
         if self.kind == COUNTED:
             return Stream(self.name, SINCE, Window.rows(self.length or 1))
-        return Stream(self.name, SINCE, Window.unbounded() if self.length is None else Window.time(self._duration()))
+        return Stream(self.name, SINCE, Window.unbounded() if self.length is None else self._range(self.length))
 
-    def _duration(self) -> Duration:
-        """The length of its window."""
-        assert self.length is not None
+    def _range(self, ticks: int) -> Window:
+        """The window of rows that are in for so many ticks, as a range with both ends."""
         unit = self.domain.unit
-        return Duration(self.length, "steps") if unit == "steps" else Duration(self.length * NANOSECONDS[unit], "ns")
+        length = Duration(ticks - 1, "steps") if unit == "steps" else Duration((ticks - 1) * NANOSECONDS[unit], "ns")
+        least = Duration(1, "steps" if unit == "steps" else "ns")  # the shortest window there is holds the instant alone
+        return Window.time(length, closed="both") if ticks > 1 else Window.time(least)
 
     def rows(self, changes: Changes) -> pa.Table:
         """What the engine is given of the changes of a span."""
