@@ -77,8 +77,8 @@ ROAD_CONSTRAINTS: dict[str, tuple[Constraint, ...]] = {
 }
 """The kinds of constraints that table 3 names, as these streams keep them.
 
-A car that stops, or leaves, says so in the report that puts it into CurCarSeg, so its partner comes at once. An accident
-in a segment may come as long after a car's report as that is the car's last one: half a minute.
+A car that stops, or leaves, says so in the report that puts it into CurCarSeg, so its partner comes at once. An
+accident in a segment may come as long after a car's report as that is its last one: half a minute.
 """
 
 ROAD_QUERIES = {

@@ -56,8 +56,9 @@ class Part:
         """The window of rows that are in for so many ticks, as a range with both ends."""
         unit = self.domain.unit
         length = Duration(ticks - 1, "steps") if unit == "steps" else Duration((ticks - 1) * NANOSECONDS[unit], "ns")
-        least = Duration(1, "steps" if unit == "steps" else "ns")  # the shortest window there is holds the instant alone
-        return Window.time(length, closed="both") if ticks > 1 else Window.time(least)
+        if ticks == 1:  # the shortest window there is holds the instant alone
+            return Window.time(Duration(1, "steps" if unit == "steps" else "ns"))
+        return Window.time(length, closed="both")
 
     def rows(self, changes: Changes) -> pa.Table:
         """What the engine is given of the changes of a span."""
