@@ -40,7 +40,7 @@ def check(query: Query) -> None:
     if query.shards is not None and query.shards > 1:
         _check_shards(query)
     if query.constraints is None:
-        if query.on_violation == "demote":
+        if query.demotes is not None:
             raise SpecError(
                 "on_violation='demote' is for rows that constraints release: set constraints, or leave it out"
             )
@@ -162,6 +162,8 @@ def _check_signed(query: Query) -> None:
         )
     if query.named:
         raise SpecError(f"stream {name!r} brings deletions, which joins with names do not take: use one query each")
+    if query.on_violation == "demote":
+        raise SpecError(f"stream {name!r} brings deletions, which do not find rows on disk: leave on_violation out")
     if query.shards is not None and query.shards > 1:
         raise SpecError(f"stream {name!r} brings deletions, which are not sent to shards: leave shards out")
     if late := [stream.name for stream in query.streams if stream.lateness.amount]:
