@@ -113,6 +113,7 @@ class Engine:
         self._payloads = [Payload(s, binding.payload_schema(s)) for s in range(binding.plan.streams)]
         self._watch_departures(binding, shard)
         self._arrived = np.zeros((len(self.query.streams), 3), np.int64)  # arrived, late, ignored
+        self._deletions = np.zeros((len(self.query.streams), 2), np.int64)  # that found a resident, and that found none
         self._false = np.zeros(len(binding.results), np.int64)  # candidates of colliding codes, by join
         self._tracker: Tracker | None = None
         if self._tracks and self.query.memory is not None and self.query.on_full == "shed":
@@ -335,7 +336,7 @@ class Engine:
         _, shard = self.bound()
         matched = shard.matched - int(self._false.sum())
         recall = self._recall(matched, bool(shard.stream_counter(at.SHED).any()))
-        return metrics_of(self.query, shard, self._arrived, self._false, recall)
+        return metrics_of(self.query, shard, self._arrived, self._deletions, self._false, recall)
 
     @property
     def allocated_bytes(self) -> int:
@@ -419,6 +420,8 @@ class Engine:
         state = self._state()
         false = state.false.tolist()
         header = {"arrived": state.arrived.tolist(), "false": false if self.query.named else false[0]}
+        if state.deletions.any():
+            header["deletions"] = state.deletions.tolist()
         if state.tracker is not None:
             header["tracker"] = state.tracker.state()
         state.shard.settle_demoted(None if self.count_only else self._tables())
@@ -445,12 +448,13 @@ class Engine:
 
     def _state(self) -> snapshots.State:
         binding, shard = self.bound()
-        return snapshots.State(binding, shard, self._payloads, self._tracker, self._arrived, self._false)
+        came = self._arrived, self._deletions
+        return snapshots.State(binding, shard, self._payloads, self._tracker, *came, self._false)
 
     def _hold_state(self, state: snapshots.State) -> None:
         self._binding, self._shard = state.binding, state.shard
         self._payloads, self._tracker = state.payloads, state.tracker
-        self._arrived, self._false = state.arrived, state.false
+        self._arrived, self._deletions, self._false = state.arrived, state.deletions, state.false
         self._watch_departures(state.binding, state.shard)
         if self._tracker is not None:
             state.shard.note(self._tracker.samples)

@@ -20,7 +20,8 @@ class StreamMetrics:
     """Counters of one stream: arrived = late + ignored + resident_rows + expired + released + shed.
 
     `sampled` are those of `shed` that the sampler left out; the rest was the policy's choice. `resident_bytes` is what
-    its residents are charged: their rows, and their part of the keys that streams share.
+    its residents are charged: their rows, and their part of the keys that streams share. Deletions arrive and are
+    ignored; `deleted` are those of `expired` that they took out, and `unknown` the deletions that found no resident.
     """
 
     arrived: int = 0
@@ -32,6 +33,8 @@ class StreamMetrics:
     resident_rows: int = 0
     resident_bytes: int = 0
     sampled: int = 0
+    deleted: int = 0
+    unknown: int = 0
 
 
 @dataclass(frozen=True)
@@ -149,7 +152,8 @@ class Metrics:
     def from_dict(cls, data: Mapping[str, Any]) -> "Metrics":
         """The metrics that `to_dict` gave, perhaps by way of JSON."""
         names = StreamMetrics.__dataclass_fields__
-        streams = {s: StreamMetrics(**{name: mine[name] for name in names}) for s, mine in data["streams"].items()}
+        found = {s: {name: mine[name] for name in names if name in mine} for s, mine in data["streams"].items()}
+        streams = {s: StreamMetrics(**mine) for s, mine in found.items()}
         own = {name: data[name] for name in cls.__dataclass_fields__ if name in data}
         interval = own["recall_interval"]
         own["constraints"] = {c: ConstraintMetrics(**mine) for c, mine in data.get("constraints", {}).items()}
@@ -228,15 +232,18 @@ def _spread(part: Metrics) -> float:
 _COUNTERS = (*reasons.NAMES.items(), ("resident_rows", at.Stream.rows))
 
 
-def metrics_of(query: Query, shard: Shard, came: np.ndarray, false: np.ndarray, recall: Recall | None) -> Metrics:
-    """The metrics of a shard, with what its owner counts: by stream the rows that came (arrived, late, ignored), by
-    join the candidates that were no matches; and what is known of recall."""
+def metrics_of(
+    query: Query, shard: Shard, came: np.ndarray, deletions: np.ndarray, false: np.ndarray, recall: Recall | None
+) -> Metrics:
+    """The metrics of a shard, with what its owner counts: by stream the rows that came (arrived, late, ignored) and the
+    deletions (done, in vain), by join the candidates that were no matches; and what is known of recall."""
     columns = {name: shard.stream_counter(word) for name, word in _COUNTERS}
     columns["resident_bytes"] = shard.stream_bytes()
     streams = {}
     for s, name in enumerate(query.names):
         arrived, late, ignored = (int(n) for n in came[s])
         counters = {counter: int(values[s]) for counter, values in columns.items()}
+        counters |= dict(zip(("deleted", "unknown"), deletions[s].tolist(), strict=True))
         streams[name] = StreamMetrics(arrived=arrived, late=late, ignored=ignored, **counters)
     by_join = zip(query.joins, (shard.matched_by_join - false).tolist(), strict=True)
     return Metrics(

@@ -329,6 +329,7 @@ def _copied(engine: Engine) -> Engine:
     for payload in other._payloads:
         payload.chunks = list(payload.chunks)
     other._arrived, other._false = engine._arrived.copy(), engine._false.copy()
+    other._deletions = engine._deletions.copy()
     if engine._departures is not None:
         other._departures = engine._departures.copied()
         other._gone = list(engine._gone)

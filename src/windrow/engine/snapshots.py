@@ -49,6 +49,7 @@ class State:
     payloads: list[Payload]
     tracker: Tracker | None
     arrived: np.ndarray
+    deletions: np.ndarray
     false: np.ndarray
 
 
@@ -172,7 +173,7 @@ def check_header(header: dict[str, Any], parts: int, sharded: bool) -> None:
     fields, rare = set(_FIELDS), set[str]()
     if header["bound"]:
         fields |= {"arrived"} if sharded else {"arrived", "false"}
-        rare = set() if sharded else {"tracker", "demoted"}
+        rare = set() if sharded else {"tracker", "demoted", "deletions"}
     if not fields <= header.keys() <= fields | rare:
         raise ValueError("its header has other fields")
     switches = [header[name] for name in ("count_only", "recall", "departures", "own_clock", "bound")]
@@ -205,8 +206,9 @@ def opened(query: Query, header: dict[str, Any], buffers: list[pa.Buffer]) -> St
             payloads[s].hold(tables[s], first, rows)
         first += rows
     arrived = counts(header["arrived"]).reshape(plan.streams, 3)
+    deletions = counts(header.get("deletions", [[0, 0]] * plan.streams)).reshape(plan.streams, 2)
     false = counts(header["false"] if query.named else [header["false"]])
-    state = State(binding, shard, payloads, _tracker(binding, header, buffers), arrived, false)
+    state = State(binding, shard, payloads, _tracker(binding, header, buffers), arrived, deletions, false)
     demoting.opened(binding, header.get("demoted"), shard, buffers)
     _check_counters(state)
     if buffers:
@@ -248,6 +250,8 @@ def _check_counters(state: State) -> None:
         lines[at.Stream.rank] > arrived - late
     ).any():  # ignored rows may have had a time
         raise ValueError("its counters do not add up")
+    if (state.deletions.sum(axis=1) > ignored).any() or (state.deletions[:, 0] > lines[at.EXPIRED]).any():
+        raise ValueError("it has more deletions than rows that they are counted with")
     if state.false.shape != (len(state.binding.results),) or (state.false > shard.matched_by_join).any():
         raise ValueError("it has more false matches than matches")
     if shard.words[at.Head.sample_share] != 0:

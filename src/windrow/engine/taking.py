@@ -72,7 +72,8 @@ def _drive(engine: Engine, prepared: Prepared, mark: int, probing: bool) -> Foun
     before = shard.words.copy() if at_risk else None
     demoted = shard.demoted.copied() if at_risk and shard.demoted is not None else shard.demoted
     engine._raise_watermark(mark)
-    found, moved = Found(binding, prepared.payloads), None
+    found, deletions = Found(binding, prepared.payloads), np.zeros_like(engine._deletions)
+    moved = None
     if shard.demoted is not None:
         shard.demoted.house = found.house
     try:
@@ -85,6 +86,7 @@ def _drive(engine: Engine, prepared: Prepared, mark: int, probing: bool) -> Foun
                 packed.slot[:] = followed(packed.slot, now)
                 moved = now if moved is None else followed(moved, now)
             packed.slot[where] = records[at.R_SLOT :: packed.words]
+            _count_deletions(packed, where, records, deletions)
             _track(engine, shard, records, probing)
     except Full:
         assert before is not None
@@ -98,8 +100,17 @@ def _drive(engine: Engine, prepared: Prepared, mark: int, probing: bool) -> Foun
         ) from None
     if moved is not None:
         engine._follow(moved)
+    engine._deletions += deletions
     _note_departures(engine, prepared, clock, seq)
     return found
+
+
+def _count_deletions(packed: Packed, where: np.ndarray, records: np.ndarray, counts: np.ndarray) -> None:
+    """Count the deletions of a piece: those that found a resident, and those that found none."""
+    mine = np.flatnonzero(packed.head[2][where] <= at.DELETES)
+    if len(mine):
+        in_vain = records[at.R_LIVE :: packed.words][mine] > at.DELETES
+        np.add.at(counts, (packed.stream[where[mine]], in_vain.astype(np.int64)), 1)
 
 
 def _ahead(engine: Engine, shard: Shard, packed: Packed, coming: np.ndarray) -> int:

@@ -384,6 +384,8 @@ def drive_many(h: Any, block: Any, batch: Any, out: Any, probing: bool) -> tuple
             break
         for k in range(i, stop):
             at = k * words
+            if h.deleted(h, m, r, at):
+                continue
             count_row(h, m, r[at + R_STREAM])
             h.observed(h, m, r, at)
             if r[at + R_LIVE] <= 0:

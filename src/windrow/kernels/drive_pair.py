@@ -149,6 +149,8 @@ def drive_pair(h: Any, block: Any, batch: Any, out: Any, probing: bool) -> tuple
         trusted = probing and not emits and not m.valued and all_fit(m, r[i * words + R_TICK])
         for k in range(i, after):
             at = k * words
+            if h.deleted(h, m, r, at):
+                continue
             count_row(h, m, r[at + R_STREAM])
             h.observed(h, m, r, at)
             if r[at + R_LIVE] <= 0:

@@ -462,6 +462,7 @@ R_TICK, R_TIME, R_STREAM, R_LIVE, R_ROW, R_COST, R_GAIN, R_SLOT, R_CODES = range
 
 PROBE_ONLY = 2  # in R_LIVE: the row probes but is not stored
 REFUSED = -1  # in R_LIVE: a filter refuses the row, and it has a number all the same
+DELETES = -2  # R_LIVE at or below: the row deletes the resident that has its number in column DELETES - R_LIVE
 LEAVING = -2  # R_SLOT at or below: the row is stored (in slot LEAVING - R_SLOT) until its group ends
 UNBIASED = -1.0  # in DROP: the share is found from what is seen
 

@@ -11,6 +11,7 @@ from windrow.kernels.layout import HIGH, LINK_WORDS, NONE, PER_STREAM
 from windrow.state.release import Release
 
 EXACT, BESIDE = "exact", "beside"  # no policy; and beside a join, to estimate its recall (kernels/policies)
+SIGNED = "signed"  # no policy, and streams that bring deletions
 GROUP_SHARE, LEAST_GROUP = 8, 16
 SAMPLE_MARGIN, LEAST_MARGIN = 4, 4  # a quarter, and a few rows
 REMEMBERED_AT_ONCE = 1 << 14  # rows between two looks at what No rows are worth
@@ -193,7 +194,8 @@ class Plan:
     @property
     def is_pair(self) -> bool:
         """Whether the fast driver applies."""
-        return self.streams == 2 and self.common_key and (self.releases or self.numbers.shape[1] == 0)
+        numbered = self.releases or self.rule == SIGNED
+        return self.streams == 2 and self.common_key and (numbered or self.numbers.shape[1] == 0)
 
     @property
     def defers_counting(self) -> bool:
@@ -403,7 +405,7 @@ class Plan:
             windows=windows,
             cap_rows=(HIGH,),
             cap_bytes=(HIGH,),
-            rule=EXACT,
+            rule=SIGNED if self.rule == SIGNED else EXACT,
             learning=Learning(),
             drop=0.0,
             fail_when_full=False,

@@ -23,7 +23,7 @@ from windrow.state.auto.samples import Sample
 from windrow.state.auto.trials import Trials
 from windrow.state.demoted import Demoted
 from windrow.state.parts import LEAST_FILTER, Capacity, view
-from windrow.state.plan import LEAST_MARGIN, SAMPLE_MARGIN, Plan
+from windrow.state.plan import LEAST_MARGIN, SAMPLE_MARGIN, SIGNED, Plan
 from windrow.state.probe_orders import route
 from windrow.state.renumbering import followed, renumber
 
@@ -121,7 +121,9 @@ class Shard:
         """
         kept, tally = self.words[_LOOKED].copy(), self._tally().copy()
         self.words[at.Head.emit] = emit
-        look = look_pair if self.plan.is_pair else look_many
+        # hooks of a look know of numbers by which deletions name rows only where constraints have some, too
+        pair = self.plan.is_pair and (self.plan.releases or self.plan.rule != SIGNED)
+        look = look_pair if pair else look_many
         out = np.empty((self.plan.streams + (self.plan.joins is not None), FIRST_OUT if emit else 0), np.int64)
         row = 0
         try:

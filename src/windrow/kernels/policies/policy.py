@@ -2,6 +2,7 @@
 
     unready, begin_learning a group of rows is about to come; arrivals are counted from now on
     met, opened             its keys are looked up; a key is new
+    deleted                 it may be a deletion, and is then done with
     arrived                 it is counted
     watches, matched        whether residents that it matches are looked at, and each of them
     enough                  it has a match: whether it needs no more
@@ -219,6 +220,12 @@ RELEASES = False  # whether residents are released
 def pair_memory(h: Any, block: Any) -> Memory:
     """The block of a join of two streams with a common key."""
     return memory_of_pair(block, h.drifts(h))
+
+
+@inline
+def deleted(h: Any, m: Memory, r: Any, at: int) -> bool:
+    """Whether the row at a place was a deletion, which has been done now. Comes before the row is counted."""
+    return False
 
 
 @inline
