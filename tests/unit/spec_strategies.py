@@ -166,10 +166,11 @@ def queries(draw: st.DrawFn, labels: tuple[str, ...] = ()) -> Query:
     )
     declared = st.lists(st.sampled_from(useful(plain)), max_size=3, unique=True).flatmap(with_adherence(unit))
     promised = draw(st.sampled_from([None, "watch", "auto"]) | declared)
-    broken = st.sampled_from(["lose", "demote"]) | st.builds(
-        Demote, st.none() | st.just("a"), st.integers(2**20, 2**62)
-    )
+    broken = st.sampled_from(["lose", "demote"]) | demotes
     return plain.with_(constraints=promised, on_violation=draw(broken) if promised else "lose")
+
+
+demotes = st.builds(Demote, st.none() | st.sampled_from(["a", "b"]), st.integers(2**20, 2**62))
 
 
 def adherences(unit: Any) -> st.SearchStrategy[Any]:
@@ -197,6 +198,7 @@ CONSTRAINTS: dict[type[Record], st.SearchStrategy[Any]] = {
 }
 
 RECORDS: dict[type[Record], st.SearchStrategy[Any]] = {
+    Demote: demotes,
     Filter: filters,
     Memory: memories(),
     Monitored: st.builds(
