@@ -94,7 +94,6 @@ class Head(Record):
     collected = word("arrivals when residents were last judged (release/collect.py)", saved=True)
     spared = word("residents that were left then", saved=True)
     pace = word("how many arrivals come before the next time, in quarters of these", saved=True)
-    passed_over = word("collections until parents are judged before children once more", saved=True)
     bare_cost = word("charged for a resident without payload")
     adapted = word("arrivals when it was last decided which promises are used", saved=True)
     monitored = word("whether promises that are broken rest until they are learnt again")
@@ -151,7 +150,6 @@ class Head(Record):
     place_off = word()
     heap_off = word()
     status_off = word()
-    due_off = word()
     befores_off = word()
     # where the tables and parts begin (state/parts.py)
     streams_at = word()
@@ -231,7 +229,7 @@ class Stream(Record):
     is_leaf = word("whether it has no child streams")
     is_judged = word("whether anything can be found out about its residents")
     turn = word("the stream that is judged at this place, children before their parents")
-    remembers = word("whether No rows are kept, those of a filter too, to tell parents that come later", saved=True)
+    remembers = word("whether rows that fail a filter are kept, to tell parents that come later")
 
 
 class Pool(Record):
@@ -269,7 +267,6 @@ class Slot(Record):
     score = real("its priority, or credit", saved=True, where=Head.score_off, when="scored")
     place = word("its place in the dense list (RAND)", where=Head.place_off, when="dense")
     status = word("Unknown, Yes or No (release/rules.py)", saved=True, where=Head.status_off, when="releases")
-    due = word("arrivals before which nothing new is known of it", saved=True, where=Head.due_off, when="schedules")
     # in the heap of its key (heap.py), where credits move with the key
     child = word("its first child", where=Head.heap_off, when="credited")
     heap_next = word("its next sibling", where=Head.heap_off, step=1, when="credited")

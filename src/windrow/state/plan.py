@@ -14,9 +14,7 @@ EXACT, BESIDE = "exact", "beside"  # no policy; and beside a join, to estimate i
 SIGNED = "signed"  # no policy, and streams that bring deletions
 GROUP_SHARE, LEAST_GROUP = 8, 16
 SAMPLE_MARGIN, LEAST_MARGIN = 4, 4  # a quarter, and a few rows
-REMEMBERED_AT_ONCE = 1 << 14  # rows between two looks at what No rows are worth
 LEAST_AT_ONCE = 1 << 10  # rows between two looks of monitors
-_LOOKED_UP = (at.BY_CLUSTER, at.BY_ORDER)
 LARGEST_FORK = 1 << 16  # bytes up to which forks grow by half
 
 
@@ -111,17 +109,9 @@ class Plan:
 
     @property
     def most_at_once(self) -> int:
-        """Rows after which monitors look again, if there are any, or what No rows are worth."""
-        if self.release is None:
-            return HIGH
-        if self.release.monitored is None:
-            return REMEMBERED_AT_ONCE if any(self.release.remembers) else HIGH
-        return max(self.release.monitored.reaction, LEAST_AT_ONCE)
-
-    @property
-    def schedules(self) -> bool:
-        """Whether residents note when they are worth judging again: evidence of order and clusters is looked up."""
-        return self.release is not None and bool(np.isin(self.release.promises[:, at.Promise.kind], _LOOKED_UP).any())
+        """Rows after which monitors look again, if there are any."""
+        monitored = None if self.release is None else self.release.monitored
+        return HIGH if monitored is None else max(monitored.reaction, LEAST_AT_ONCE)
 
     @property
     def clusters_in_time(self) -> bool:

@@ -61,8 +61,6 @@ def paired(h: Any, m: Memory, slot: int) -> None:
     """Y2; a No row that is matched after all stays what it is, and goes as it was about to."""
     if slot_at(m, slot).status < NO:
         slot_at(m, slot).status = YES
-        if m.head.due_off > 0:
-            slot_at(m, slot).due = 0
 
 
 @inline

@@ -98,7 +98,6 @@ def lines(words: np.ndarray, found: np.ndarray) -> bool:
     fine &= int(counters[:, 4].sum()) == words[at.Head.arrivals]  # count_row raises both
     left = found[:, [at.SHED, at.RELEASED]].sum()  # policies/rand.py; a No row that makes room is released
     fine &= words[at.Head.random] <= int(left)
-    fine &= bool(np.isin(found[:, at.Stream.remembers], (0, 1)).all())
     last = found[:, at.Stream.last_time]
     fine &= int(last.max()) == words[at.Head.clock]  # move_clock
     return bool(fine) and _seen(words, found)
