@@ -1,8 +1,8 @@
 """A warm shard: attached, pushed to and parked again, against an engine that stays in its process; and its memory.
 
 Each round is what a micro-batch does to a shard: a fresh process attaches to the parked engine, pushes a few rows, and
-parks it. Rows per micro-batch stay the same while the state grows. The proportional set size is what the process holds
-of the memory that it maps, beside what it had before it attached.
+parks it. Rows and matches per micro-batch stay the same while the state grows. The proportional set size is what the
+process holds of the memory that it maps, beside what it had before it attached.
 """
 
 import argparse
@@ -29,13 +29,13 @@ def made(residents: int, capped: bool) -> wr.Engine:
     engine = wr.Engine(pair_query("k", "t", window, memory=residents if capped else None), recall=capped)
     rows = min(BATCH, residents // 8)
     for first in range(0, residents, rows):
-        engine.push(batch(first, rows, first))
+        engine.push(batch(first, rows, first, residents))
     return engine
 
 
 def more(residents: int, rows: int, number: int) -> dict[str, pa.Table]:
     """The rows of a micro-batch: both streams together bring so many."""
-    return batch(residents + number * rows // 2, rows // 2, number)
+    return batch(residents + number * rows // 2, rows // 2, number, residents)
 
 
 def held() -> dict[str, int]:

@@ -115,13 +115,13 @@ def _replace(old: Any, new: Any) -> None:
                     setattr(module, known, new)
 
 
-def _remembered(made: Callable[[Any], Any], place: str) -> Callable[[Any], Any]:
+def _remembered(made: Callable[..., Any], place: str) -> Callable[..., Any]:
     """The memory of a block, made once: nothing of it changes while a kernel runs."""
 
-    def found(block: Any) -> Any:
+    def found(block: Any, *fixed: int) -> Any:
         words = ints(block)
         if getattr(words, place) is None:
-            setattr(words, place, made(words))
+            setattr(words, place, made(words, *fixed))
         return getattr(words, place)
 
     return found

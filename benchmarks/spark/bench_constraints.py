@@ -6,9 +6,10 @@
               first query of the k-constraints paper, against Spark's own join of three streams
 
 All contestants run in one session over the same files, in turn, and give the same matches in every micro-batch, as a
-multiset, which is asserted. State is what the store says of the version in use, and what the checkpoint's files of
-state take per micro-batch; beside it stands what windrow's engines hold in the workers. Only micro-batches count that
-find the windows full.
+multiset, which is asserted. State is what the store says of the version in use (RocksDB: of its files); beside it
+stand what is written to the checkpoint's state per micro-batch, all files of the checkpoint at the end, and what
+windrow's engines hold in the workers. windrow keeps deltas in RocksDB, and whole snapshots in the HDFS-backed store.
+Only micro-batches count that find the windows full.
 """
 
 import argparse
@@ -29,7 +30,7 @@ from pyspark.sql import functions as F
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from bench_spark import Line, session
-from contestants import ROCKSDB, Contestant, run
+from contestants import HDFS, ROCKSDB, Contestant, run
 from harness import note, save, show
 from stream_files import LATENESS, SIDES, Streams, write_parts
 
@@ -85,11 +86,11 @@ def pair_spark(left: DataFrame, right: DataFrame) -> DataFrame:
 
 UNIQUE = (wr.Unique("left", "key"), wr.Unique("right", "key"))
 PAIR = {
-    SWJ: Contestant(partial(pair_windrow, None)),
-    "windrow, unique": Contestant(partial(pair_windrow, UNIQUE)),
-    "windrow, unique, within 2 s": Contestant(partial(pair_windrow, (*UNIQUE, wr.Integrity("left", "right", "2 s")))),
-    "windrow, auto": Contestant(partial(pair_windrow, "auto")),
-    SPARK: Contestant(pair_spark),
+    SWJ: Contestant(partial(pair_windrow, None), ROCKSDB),
+    "windrow, unique": Contestant(partial(pair_windrow, UNIQUE), ROCKSDB),
+    "windrow, auto": Contestant(partial(pair_windrow, "auto"), ROCKSDB),
+    "windrow, unique, HDFS store": Contestant(partial(pair_windrow, UNIQUE), HDFS),
+    SPARK: Contestant(pair_spark, HDFS),
     SPARK_ROCKSDB: Contestant(pair_spark, ROCKSDB),
 }
 
@@ -144,10 +145,11 @@ LATENCIES = (
     wr.Integrity("O", "B", 0),
 )
 NETWORK = {
-    SWJ: Contestant(partial(network_windrow, None)),
-    "windrow, constraints": Contestant(partial(network_windrow, (*ONE_ONE, *LATENCIES))),
-    "windrow, auto": Contestant(partial(network_windrow, "auto")),
-    SPARK: Contestant(network_spark),
+    SWJ: Contestant(partial(network_windrow, None), ROCKSDB),
+    "windrow, constraints": Contestant(partial(network_windrow, (*ONE_ONE, *LATENCIES)), ROCKSDB),
+    "windrow, auto": Contestant(partial(network_windrow, "auto"), ROCKSDB),
+    "windrow, constraints, HDFS store": Contestant(partial(network_windrow, (*ONE_ONE, *LATENCIES)), HDFS),
+    SPARK: Contestant(network_spark, HDFS),
     SPARK_ROCKSDB: Contestant(network_spark, ROCKSDB),
 }
 
@@ -190,12 +192,12 @@ def report(title: str, lines: Mapping[str, Line], streams: Streams) -> dict[str,
         ]
         resident = "" if mine["resident_bytes"] is None else mine["resident_bytes"] / 1e6
         table.append((name, mine["seconds"], *times, mine["core_seconds"], mine["state_bytes"] / 1e6, *over,
-                      mine["written_bytes"] / 1e6, resident, mine["rows"]))  # fmt: skip
+                      mine["written_bytes"] / 1e6, mine["checkpoint_bytes"] / 1e6, resident, mine["rows"]))  # fmt: skip
     runs = len(next(iter(lines.values())).seconds)
     show(
         f"{title}: {matches:,.0f} matches a micro-batch, the same for all; median of {runs}",
         ("contestant", "seconds", "x spark", "x without", "core seconds", "state MB", "of spark's", "of without",
-         "MB written a batch", "resident MB", "rows held"),
+         "MB written a batch", "checkpoint MB", "resident MB", "rows held"),
         table,
     )  # fmt: skip
     return figures
@@ -209,6 +211,7 @@ def _figures(line: Line, streams: Streams) -> dict[str, Any]:
         "seconds": statistics.median(line.seconds), "noise": line.spread, "core_seconds": statistics.median(line.core),
         "state_bytes": last.state["bytes"], "cached_bytes": last.state["cached_bytes"], "rows": line.resident_rows,
         "written_bytes": last.written_bytes / (streams.filling + streams.batches),
+        "checkpoint_bytes": last.folder_bytes,
         "resident_bytes": last.counters.get("resident_bytes"), "peak_bytes": last.counters.get("peak_bytes"),
         "released": last.counters.get("released"), "constraints": constraints,
     }  # fmt: skip

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from windrow.spark.store import PROVIDER, ROCKSDB
 
 HDFS = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
 OUTPUT = ("key", "left_ts", "left_amount", "right_ts", "right_amount")
+AMPLE = "1 GB"
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,11 @@ def windrow(left: DataFrame, right: DataFrame) -> DataFrame:
     return wr.join(left, right, on="key", time="ts", within=f"{WINDOW} seconds")
 
 
+def ample(policy: str, left: DataFrame, right: DataFrame) -> DataFrame:
+    """A budget that is never reached: the same matches, and what a policy costs before it sheds."""
+    return wr.join(left, right, on="key", time="ts", within=f"{WINDOW} seconds", memory=AMPLE, policy=policy)
+
+
 def spark_join(left: DataFrame, right: DataFrame) -> DataFrame:
     a, b = (
         frame.select(
@@ -77,6 +84,8 @@ CONTESTANTS = {
     "spark, HDFS store": Contestant(spark_join),
     "spark, RocksDB store": Contestant(spark_join, ROCKSDB),
     "windrow, HDFS store": Contestant(windrow),
+    "windrow, ample, prob": Contestant(partial(ample, "prob"), ROCKSDB),
+    "windrow, ample, auto": Contestant(partial(ample, "auto"), ROCKSDB),
 }
 
 

@@ -20,6 +20,7 @@ import pyarrow as pa
 from windrow import policies, static
 from windrow.analysis import analyse
 from windrow.api import compare
+from windrow.cql import Cql
 from windrow.engine import Engine, Queue, stages
 from windrow.errors import MissingDependency, SpecError, UnknownPolicy, alternatives
 from windrow.offline.optimum import optimum
@@ -135,11 +136,14 @@ def _scenes(policy: Policy | None, names: tuple[str, ...]) -> Iterator[Callable[
         yield lambda: _conditional(usual, tables)
     if policy is None or isinstance(policy, Auto):
         yield lambda: _released(usual, tables)
+    if policy is None:
+        yield lambda: _signed(usual, tables)
     if policy is not None:
         yield lambda: _pushed(Engine(usual.with_(memory=Memory(FEW, split=True), sample=0.5)), tables)
         yield lambda: _pushed(Engine(usual.with_(memory=10 * ROWS, on_full="fail")), tables)
         yield lambda: _queued(usual, tables)
         yield lambda: _large(usual.with_(memory=6_000, streams=wide))
+        yield lambda: _changing(usual.with_(memory="64 kB", streams=wide))
 
 
 def _pushed(engine: Engine, tables: Tables, archived: bool = False) -> None:
@@ -204,6 +208,18 @@ def _released(query: Query, tables: Tables) -> None:
     Engine(watched).push({name: table.slice(0, 2) for name, table in tables.items()})
 
 
+def _signed(query: Query, tables: Tables) -> None:
+    """With deletions, also where rows are released; and, once, with results that are kept up to date."""
+    signed = {n: t.append_column("op", pa.array(np.where(np.arange(ROWS) % 5 == 4, -1, 1))) for n, t in tables.items()}
+    plain = query.with_(streams=[stream.with_(sign="op", identity=["k"]) for stream in query.streams])
+    for constraints in (None, Monitored(reaction=STEP, sample=0.1)):
+        _pushed(Engine(plain.with_(constraints=constraints)), signed)
+    if len(query.names) == 2:
+        running = Cql(f"Select sum(a.x) as x From a [Range {WINDOW}] ").start(time="t", sign="op")
+        running.push({"a": signed["a"]})
+        running.finish()
+
+
 def _queued(query: Query, tables: Tables) -> None:
     """Behind a queue that overflows."""
     for form in ("rand", "integrated"):
@@ -220,3 +236,11 @@ def _large(query: Query) -> None:
     for start in range(0, MANY, MANY // 8):
         engine.push({name: table.slice(start, MANY // 8) for name, table in tables.items()})
     Engine.restore(engine.snapshot())
+
+
+def _changing(query: Query) -> None:
+    """A key for every row, then several rows of a key, and again, so that a block has to be packed."""
+    single, shared = np.arange(ROWS, 2 * ROWS), np.arange(6 * ROWS) // 6 % (ROWS // 6)
+    keys = np.concatenate([single, shared, single + ROWS])
+    tables = {n: pa.table({"t": np.arange(len(keys)) // 100, "k": keys, "x": keys / 4}) for n in query.names}
+    Engine(query, count_only=True).push(tables)

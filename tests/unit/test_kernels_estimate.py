@@ -48,7 +48,7 @@ def replay(h, block, ops, floats, answers):
             if m.valued:
                 answers[k, 1] = m.x[worth_at(m, record, stream)] / m.head.weight
             if m.head.growth != 1.0:
-                answers[k, 2] = fade(h, m.w)
+                answers[k, 2] = fade(h, m)
         elif kind == HIST:
             hist_learn(m.w, line, a, b)
         elif kind == SHARE:

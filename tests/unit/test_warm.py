@@ -129,7 +129,10 @@ def test_it_keeps_to_its_bounds_and_the_last_used_stay(tmp_path: Path) -> None:
 def test_it_keeps_to_its_bytes(tmp_path: Path) -> None:
     cache = Cache(tmp_path)
     cache.put(FIRST, engine())
-    size = int(parked(cache)[0].rpartition("-")[2])
+    assert cache.folder is not None
+    files = (cache.folder / parked(cache)[0]).iterdir()
+    size = cache.held_bytes(FIRST)
+    assert size == sum(file.stat().st_size for file in files) and cache.held_bytes(Key("query", 0, "b")) == 0
     cache.forget("query")
     cache.most_bytes = 2 * size + size // 2
     for shard in range(4):

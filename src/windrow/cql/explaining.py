@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from windrow.cql.joining import Part, join_query, other_conditions, simple_filter
+from windrow.cql.joining import join_query, other_conditions, simple_filter
 from windrow.cql.naming import Block, resolve
 from windrow.cql.syntax import Column, Select, Source, WindowText
 from windrow.spec import Graph, Query, Stream, Unique, join_graph, useful
@@ -76,7 +76,7 @@ class _Explainer:
         return found
 
     def _query(self, block: Block) -> Query:
-        parts = [Part(Stream(source.alias)) for source in block.select.sources]
+        parts = [Stream(source.alias) for source in block.select.sources]
         return join_query(block, parts)
 
 

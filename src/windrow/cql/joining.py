@@ -1,39 +1,20 @@
-"""The join of a block as a query of the engine.
-
-Windows of streams are the engine's own: a range is a time window with both ends, `Rows` a window in rows. Whatever has
-no such window (a block's result, a partitioned window) comes as rows that say until when they are in: rows meet if each
-is still in when the other comes, which is a comparison, and the engine keeps them as long as the longest of them stays.
-"""
+"""The join of a block as a query of the engine."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from windrow.cql.naming import Block
-from windrow.cql.syntax import Column, Expression, Literal, Operation, Source, WindowText
+from windrow.cql.syntax import Column, Expression, Literal, Operation, Source, WindowText, walk
 from windrow.errors import CqlError, SpecError
+from windrow.maintained.joins import ROW, SINCE
 from windrow.spec import Compare, Duration, Equal, Filter, Output, Predicate, Query, Stream, Window
 
-SINCE, UNTIL, KEEP = "(since)", "(until)", "(holds)"
-"""Columns that the join adds to each source: its row's first and last instant, and whether conditions on it hold."""
+KEEP = "(holds)"
+"""The column that is added to a source whose conditions are no filters of the engine: whether they hold."""
 
 _TURNED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
-
-
-@dataclass(frozen=True)
-class Part:
-    """One source of a join as a stream of the engine, filters aside."""
-
-    stream: Stream
-    by_until: bool = False
-    """Whether rows leave when they say so, instead of by the window."""
-
-    @property
-    def alias(self) -> str:
-        """The name of the source."""
-        return self.stream.name
 
 
 def is_plain(source: Source) -> bool:
@@ -53,20 +34,18 @@ def plain_window(window: WindowText | None, timed: bool = True) -> Window:
     return Window.time(window.length, closed="both")
 
 
-def join_query(block: Block, parts: Sequence[Part], select: Sequence[Output] | None = None, **options: Any) -> Query:
+def join_query(
+    block: Block, streams: Sequence[Stream], select: Sequence[Output] | None = None, **options: Any
+) -> Query:
     """The query whose matches are the rows of the block: with the columns that are asked for, or with all that the rest
-    of the block reads, and the first and last instant of their rows."""
-    streams = [part.stream.with_(where=_where(block, part.alias)) for part in parts]
+    of the block reads, and of each row its first instant and its number."""
+    parts = [stream.with_(where=_where(block, stream.name)) for stream in streams]
     on: list[Predicate] = [_predicate(join) for join in block.joins]
-    for part in parts:
-        others = [other for other in parts if other is not part]
-        if part.by_until:
-            on += [Compare(f"{other.alias}.{SINCE}", "<", f"{part.alias}.{UNTIL}") for other in others]
     if select is None:
-        names = [f"{p.alias}.{name}" for p in parts for name in (*block.needed(p.alias), SINCE, UNTIL)]
+        names = [f"{s.name}.{name}" for s in streams for name in (*block.needed(s.name), SINCE, ROW)]
         select = [Output(name, name) for name in names]
     try:
-        return Query(streams=streams, on=on, select=select, **options)
+        return Query(streams=parts, on=on, select=select, **options)
     except SpecError as error:
         place = block.select.place
         raise CqlError.at(block.text, place.line, place.column, str(error)) from None
@@ -111,3 +90,8 @@ def simple_filter(condition: Expression) -> Filter | None:
     if isinstance(left, Column) and isinstance(right, Literal) and right.value is not None:
         return Filter(left.name, op, right.value)
     return None
+
+
+def columns_in(expression: Expression) -> list[Column]:
+    """All columns of an expression."""
+    return [part for part in walk(expression) if isinstance(part, Column)]

@@ -2,27 +2,36 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from windrow.cql.blocks import Arriving, BlockRun, Setting
+from windrow.cql.continuous import Continuous
 from windrow.cql.explaining import explained
-from windrow.cql.joining import Part, is_plain, join_query, other_conditions, plain_window
+from windrow.cql.joining import is_plain, join_query, other_conditions, plain_window
 from windrow.cql.naming import resolve
 from windrow.cql.parsing import parse
-from windrow.cql.relation import Timed
 from windrow.cql.results import CqlResult, result_of
-from windrow.cql.running import Run, Streams
 from windrow.cql.syntax import Column, Select, Source
-from windrow.engine.intake import as_table
+from windrow.engine.intake import as_table, plain_schemas
 from windrow.errors import CqlError, InputError, SpecError, UnknownColumn, alternatives
-from windrow.spec import Output, Query, Stream
-from windrow.state.coding_times import time_domain, times
+from windrow.maintained.changes import BEFORE, Span
+from windrow.maintained.joins import Joined
+from windrow.maintained.relation import FOREVER, Relation, Timed
+from windrow.spec import Duration, DurationLike, Output, Query, Stream
+from windrow.spec.durations import parse_duration
+from windrow.state.coding_times import duration_in_units, time_domain, times
 
-_NO_QUERY = "only one join of streams that selects Istream of their columns is a Query"
+_NO_QUERY = (
+    "only one join of streams that selects Istream of their columns is a Query, and runs on Spark (any text runs batch "
+    "by batch in one process: start)"
+)
 
 Times = str | Mapping[str, str] | None
 
@@ -71,10 +80,51 @@ class Cql:
                 join, so a text with several of them takes none.
         """
         self._check_options(options)
-        streams = self._streams(tables, time)
-        run = Run(self.text, streams, options)
-        newest = max((int(stream.at[-1]) for stream in streams.tables.values() if len(stream.at)), default=0)
-        return result_of(run.block(self.tree), streams.domain, newest, run.joins)
+        self._check_given(tables)
+        given = {name: as_table(tables[name], name) for name in self.streams}
+        setting = self._setting({name: table.schema for name, table in given.items()}, time, {}, options)
+        streams = {name: _in_order(table, name, setting) for name, table in given.items()}
+        newest = max((int(stream.at[-1]) for stream in streams.values() if len(stream.at)), default=0)
+        block = BlockRun(self.tree, setting)
+        found = block.advance(Arriving(streams, {}, Span(BEFORE, FOREVER - 1), whole=True))
+        joins = [(part.query, part.metrics) for part in block.held if isinstance(part, Joined)]
+        data = found if isinstance(found, Timed) else Relation(found.came, found.since, found.until)
+        return result_of(data, setting.domain, newest, joins)
+
+    def start(
+        self,
+        schemas: Mapping[str, pa.Schema] | None = None,
+        time: Times = None,
+        *,
+        sign: Times = None,
+        lateness: DurationLike = 0,
+        **options: Any,
+    ) -> Continuous:
+        """The query over streams that go on: an object to `push` batches to, which gives what changes.
+
+        Parameters:
+            schemas: each stream's Arrow schema; taken from the first push if they are not given.
+            time: the column with the event time, for all streams or for each; see `run`.
+            sign: for streams that bring deletions, the column that says so by a number below zero: the name, or names
+                by stream. A deletion is of the oldest row that is in the window and equal in all other columns but the
+                time; one that finds none is ignored and counted.
+            lateness: how far behind the newest time of its stream a row may come.
+            options: of the joins, as in `run`. A budget in bytes is for all that the query holds.
+        """
+        self._check_options(options)
+        found = Continuous(self.tree, _Start(self, time, sign, options), parse_duration(lateness, "lateness"))
+        if schemas is not None:
+            self._check_given(schemas)
+            found.bind(plain_schemas({name: schemas[name] for name in self.streams}, self.streams))
+        return found
+
+    def restore(
+        self, data: bytes, time: Times = None, *, sign: Times = None, lateness: DurationLike = 0, **options: Any
+    ) -> Continuous:
+        """The running query of a snapshot, with the settings that it was started with; memory may be another."""
+        found = self.start(None, time, sign=sign, lateness=lateness, **options)
+        found.load(data)
+        return found
 
     def explain(self, tables: Mapping[str, Any] | None = None) -> str:
         """What the query does, block by block: windows, join graph, covers, and which constraints could help."""
@@ -130,8 +180,8 @@ class Cql:
             raise SpecError(f"{_NO_QUERY}: this one selects expressions, or * of streams whose columns are not known")
         windows = [s.window for s in tree.sources if s.window is not None and s.window.length is not None]
         timed = not whole and all(w.length.unit == "ns" for w in windows if w.length is not None)
-        parts = [Part(Stream(s.alias, clocks[str(s.what)], plain_window(s.window, timed))) for s in tree.sources]
-        return join_query(block, parts, [Output(str(value), name) for name, value in block.items], **options)
+        streams = [Stream(s.alias, clocks[str(s.what)], plain_window(s.window, timed)) for s in tree.sources]
+        return join_query(block, streams, [Output(str(value), name) for name, value in block.items], **options)
 
     def _check_options(self, options: Mapping[str, Any]) -> None:
         for name in ("streams", "on", "select", "order", "value", "probe_order"):
@@ -141,8 +191,9 @@ class Cql:
         if options.get("memory") is not None and joins != 1:
             raise SpecError(f"memory is the budget of one join, and this text has {joins}: leave it out")
         declared = options.get("constraints")
-        if declared is not None and not isinstance(declared, str) and joins != 1:
-            raise SpecError(f"declared constraints are of one join, and this text has {joins}: use 'watch' or 'auto'")
+        for constraint in declared if isinstance(declared, (list, tuple)) else ():
+            if not any(set(constraint.streams) <= {s.alias for s in select.sources} for select in _selects(self.tree)):
+                raise SpecError(f"the constraint {constraint} speaks of streams that no join of this text has together")
 
     def _check_given(self, tables: Mapping[str, Any]) -> None:
         for name in tables:
@@ -151,34 +202,70 @@ class Cql:
         if missing := [name for name in self.streams if name not in tables]:
             raise InputError(f"there is no table for the stream {missing[0]!r}")
 
-    def _streams(self, tables: Mapping[str, Any], time: Times) -> Streams:
-        """The tables that the text names, each in order of its time."""
-        self._check_given(tables)
-        given = {name: as_table(tables[name], name) for name in self.streams}
-        clocks = {name: _time_column(name, table, time) for name, table in given.items()}
+    def _setting(
+        self, schemas: Mapping[str, pa.Schema], time: Times, signs: Mapping[str, str], options: Mapping[str, Any]
+    ) -> Setting:
+        """What the blocks of the text share, for streams of these columns."""
+        clocks = {name: _time_column(name, schema, time) for name, schema in schemas.items()}
         if None in clocks.values() and any(clocks.values()):
             bare = next(name for name, clock in clocks.items() if clock is None)
             raise InputError(f"stream {bare!r} has no column of times, and others have: say which with time=")
-        kinds = [
-            None if clocks[name] is None else table.schema.field(clocks[name]).type for name, table in given.items()
-        ]
-        domain = time_domain(kinds, [f"{name}.{clocks[name]}" for name in given])
-        found = {}
-        for name, table in given.items():
-            clock = clocks[name]
-            if clock is None:
-                found[name] = Timed(table, np.arange(table.num_rows, dtype=np.int64))
-                continue
-            at, timed = times(table[clock], domain, f"{name}.{clock}")
-            rows = np.arange(len(at)) if timed is None else np.flatnonzero(timed)
-            order = rows[np.argsort(at[rows], kind="stable")]
-            found[name] = Timed(table.take(pa.array(order)), at[order])
-        return Streams(found, clocks, domain)
+        kinds = [None if clocks[name] is None else schema.field(clocks[name]).type for name, schema in schemas.items()]
+        domain = time_domain(kinds, [f"{name}.{clocks[name]}" for name in schemas])
+        return Setting(self.text, {n: s.names for n, s in schemas.items()}, clocks, signs, domain, options)
 
 
-def _time_column(name: str, table: pa.Table, time: Times) -> str | None:
-    moments = [f.name for f in table.schema if pa.types.is_timestamp(f.type) or pa.types.is_date(f.type)]
-    return _chosen_time(name, table.column_names, moments, time)
+@dataclass(frozen=True)
+class _Start:
+    """What a running query was started with."""
+
+    query: Cql
+    time: Times
+    sign: Times
+    options: Mapping[str, Any]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the streams."""
+        return self.query.streams
+
+    @property
+    def text(self) -> str:
+        """The query's text."""
+        return self.query.text
+
+    def setting(self, schemas: Mapping[str, pa.Schema]) -> Setting:
+        """What the blocks share, for streams of these columns."""
+        given = self.sign if isinstance(self.sign, Mapping) else dict.fromkeys(self.names, self.sign)
+        signs = {name: column for name, column in given.items() if column is not None}
+        for name, column in signs.items():
+            if name not in self.names:
+                raise InputError(f"sign: the query has no stream {name!r}{alternatives(name, self.names, 'streams')}")
+            if column not in schemas[name].names:
+                raise UnknownColumn.of(column, schemas[name].names, f"sign: stream {name!r}")
+        return self.query._setting(schemas, self.time, signs, self.options)
+
+    def ticks(self, lateness: Duration, setting: Setting) -> int:
+        """The lateness in ticks."""
+        if lateness.amount and setting.domain.kind == "rank":
+            raise SpecError("lateness is a length of time, and the streams have no time column: set time=")
+        return math.ceil(duration_in_units(lateness.amount, lateness.unit, setting.domain, "lateness"))
+
+
+def _in_order(table: pa.Table, name: str, setting: Setting) -> Timed:
+    """The rows of a whole table in order of time."""
+    clock = setting.times[name]
+    if clock is None:
+        return Timed(table, np.arange(table.num_rows, dtype=np.int64))
+    at, timed = times(table[clock], setting.domain, f"{name}.{clock}")
+    rows = np.arange(len(at)) if timed is None else np.flatnonzero(timed)
+    order = rows[np.argsort(at[rows], kind="stable")]
+    return Timed(table.take(pa.array(order)), at[order])
+
+
+def _time_column(name: str, schema: pa.Schema, time: Times) -> str | None:
+    moments = [f.name for f in schema if pa.types.is_timestamp(f.type) or pa.types.is_date(f.type)]
+    return _chosen_time(name, schema.names, moments, time)
 
 
 def _moments_of(frame: Any) -> list[str]:

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from windrow.cql.relation import FOREVER, Ints, Relation, Timed, at_instant
 from windrow.engine import Metrics
 from windrow.errors import InputError
+from windrow.maintained.relation import FOREVER, Ints, Relation, Timed, at_instant
 from windrow.spec import Query
 from windrow.state.coding_times import TimeDomain, ticks_of
 
@@ -69,18 +69,18 @@ class CqlResult:
         change = np.repeat(np.array([1, -1], np.int64), [len(data.since), len(leaving)])
         order = np.lexsort((change, at))  # what leaves at an instant goes before what comes
         table = data.table.take(pa.array(rows[order]))
-        return _with_columns(table, {AT: moments(at[order], self._domain), CHANGE: pa.array(change[order])})
+        return with_columns(table, {AT: moments(at[order], self._domain), CHANGE: pa.array(change[order])})
 
 
 def result_of(data: Relation | Timed, domain: TimeDomain, newest: int, joins: list[tuple[Query, Metrics]]) -> CqlResult:
     """The result, with times as the tables had them; `newest` is the time of the last row that came."""
     if isinstance(data, Timed):
-        table = _with_columns(data.table, {AT: moments(data.at, domain)})
+        table = with_columns(data.table, {AT: moments(data.at, domain)})
         return CqlResult("stream", table, tuple(joins), data, domain, newest)
     shown = data.seen()
     order = np.argsort(shown.since, kind="stable")
     shown = shown.take(order)
-    table = _with_columns(shown.table, {SINCE: moments(shown.since, domain), UNTIL: moments(shown.until, domain)})
+    table = with_columns(shown.table, {SINCE: moments(shown.since, domain), UNTIL: moments(shown.until, domain)})
     return CqlResult("relation", table, tuple(joins), shown, domain, newest)
 
 
@@ -89,7 +89,7 @@ def moments(ticks: Ints, domain: TimeDomain) -> Any:
     return pa.array(ticks, mask=ticks >= FOREVER).cast(domain.arrow_type)
 
 
-def _with_columns(table: pa.Table, columns: dict[str, Any]) -> pa.Table:
+def with_columns(table: pa.Table, columns: dict[str, Any]) -> pa.Table:
     """The table behind columns of time."""
     for name in columns:
         if name in table.column_names:

@@ -23,7 +23,7 @@ from windrow.state.auto.samples import rows_in_fork
 from windrow.state.auto.trials import FORKS, LEAST_ROWS
 from windrow.state.block import fixed_bytes
 from windrow.state.coding import TimeDomain, as_word, duration_in_units, moment, time_domain
-from windrow.state.plan import Joins, Learning, Plan, Shedding
+from windrow.state.plan import EXACT, SIGNED, Joins, Learning, Plan, Shedding
 from windrow.statistics import Decayed, Oracle, Running, Sketch, Statistic
 
 STATISTICS_SHARE = 8  # one part in so many of a budget in bytes is for keys that only statistics keep
@@ -80,8 +80,6 @@ class Binding:
 
 def bind(query: Query, schemas: dict[str, pa.Schema], own_clock: bool = True) -> Binding:
     """Check a query against its streams' schemas and plan it."""
-    if query.on_violation == "demote":
-        raise SpecError("released rows are not kept on disk yet: leave on_violation out, which then is 'lose'")
     announce(query)
     _check_columns(query, schemas)
     untimed = any(stream.time is None for stream in query.streams)
@@ -94,8 +92,13 @@ def bind(query: Query, schemas: dict[str, pa.Schema], own_clock: bool = True) ->
     dirs = add_directories(dirs, query, constraints)
     nums = numbers(query, schemas)
     add_numbers(nums, query, constraints, schemas)
+    for stream, spec in enumerate(query.streams):
+        if spec.sign is not None:
+            nums.add_identity(stream)
     results = tuple(outputs(query, schemas, join) for join in query.joins)
+    signed = any(stream.sign is not None for stream in query.streams)
     plan = Plan(
+        rule=SIGNED if signed else EXACT,
         classes=_classes(len(query.streams), dirs),
         directories=len(dirs),
         numbers=nums.matrix(),
@@ -107,6 +110,7 @@ def bind(query: Query, schemas: dict[str, pa.Schema], own_clock: bool = True) ->
         joins=_joins(query, dirs, nums),
         own_clock=own_clock,
         release=Releasing(query, constraints, dirs, nums, domain, monitored).plan() if constraints else None,
+        demotes=bool(constraints) and query.demotes is not None and (monitored is None or monitored.release),
     )
     plan, recall_bytes = _with_budget(plan, query)
     return Binding(
@@ -120,6 +124,8 @@ def _check_columns(query: Query, schemas: dict[str, pa.Schema]) -> None:
     refs = [(*split_reference(ref), str(p)) for p in query.predicates for ref in p.columns]
     refs += [(s.name, s.time, "time") for s in query.streams if s.time is not None]
     refs += [(s.name, f.column, f"the filter {f}") for s in query.streams for f in s.where]
+    refs += [(s.name, s.sign, "sign") for s in query.streams if s.sign is not None]
+    refs += [(s.name, column, "identity") for s in query.streams for column in s.identity or ()]
     if query.value is not None:
         refs += [(stream, column, "value") for stream, column in query.value.columns]
     if isinstance(query.policy, Given) and query.memory is not None:

@@ -18,8 +18,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from windrow.engine import leaving, parking, snapshots, taking
+from windrow.engine import demoting, leaving, parking, snapshots, taking
 from windrow.engine.bind import Binding, bind
+from windrow.engine.demoting import demoted_of
 from windrow.engine.departures import Departures
 from windrow.engine.intake import as_table, check_batches, plain_schemas
 from windrow.engine.metrics import Metrics, StreamMetrics, metrics_of
@@ -104,6 +105,7 @@ class Engine:
     def _start(self, binding: Binding) -> None:
         """An empty shard for a bound query; nothing is taken over before all of it is made."""
         shard = Shard(binding.plan, emit=not self.count_only)
+        shard.keep_demoted(demoted_of(binding))
         if self._oracle and binding.plan.learning.kind == at.STAT_ORACLE:
             oracle_table(binding, self._oracle, shard)
             binding = binding.with_oracle(int(shard.words[at.Head.oracle_rows]))
@@ -111,6 +113,7 @@ class Engine:
         self._payloads = [Payload(s, binding.payload_schema(s)) for s in range(binding.plan.streams)]
         self._watch_departures(binding, shard)
         self._arrived = np.zeros((len(self.query.streams), 3), np.int64)  # arrived, late, ignored
+        self._deletions = np.zeros((len(self.query.streams), 2), np.int64)  # that found a resident, and that found none
         self._false = np.zeros(len(binding.results), np.int64)  # candidates of colliding codes, by join
         self._tracker: Tracker | None = None
         if self._tracks and self.query.memory is not None and self.query.on_full == "shed":
@@ -170,6 +173,7 @@ class Engine:
         """The input has ended: every resident expires, here and in the estimate of recall, and payload goes."""
         shard = self.bound()[1]
         shard.finish()
+        shard.settle_demoted(None)
         if self._tracker is not None:
             self._tracker.finish()
             self._tracker.settle(shard.matched - int(self._false.sum()), 0)
@@ -250,14 +254,19 @@ class Engine:
                 ) from None
             self._binding, self._shard = binding, shard
             gone = shard.gone()
+            shard.settle_demoted(self._tables())
             if self._departures is not None:
-                self._departures.add_shed(gone, [payload.table() for payload in self._payloads])
+                self._departures.add_shed(gone, self._tables())
             if self._tracker is not None:
                 self._tracker.lose(gone)
             for s, rows in enumerate(shard.stream_counter(at.Stream.rows).tolist()):
                 self._tidy(s, rows)
             self._shrink(changed=True)
         self.query = query
+
+    def _tables(self) -> list[pa.Table]:
+        """The payload of each stream."""
+        return [payload.table() for payload in self._payloads]
 
     def _tidy(self, stream: int, residents: int) -> None:
         """Copy a stream's payload together where too much of it is dead."""
@@ -274,6 +283,7 @@ class Engine:
         if (changed or shard.words.nbytes + beside > binding.plan.room_bytes) and shard.spacious(beside):
             self._shard = snapshots.shrunk(shard, self._payloads if binding.keeps_payload else [])
             self._shard.notes_as(shard)
+            self._shard.keep_demoted(shard.demoted)
         exact = None if self._tracker is None else self._tracker.shard
         if changed and self._tracker is not None and exact is not None and exact.spacious():
             self._tracker.shard = snapshots.shrunk(exact, [])
@@ -326,7 +336,7 @@ class Engine:
         _, shard = self.bound()
         matched = shard.matched - int(self._false.sum())
         recall = self._recall(matched, bool(shard.stream_counter(at.SHED).any()))
-        return metrics_of(self.query, shard, self._arrived, self._false, recall)
+        return metrics_of(self.query, shard, self._arrived, self._deletions, self._false, recall)
 
     @property
     def allocated_bytes(self) -> int:
@@ -410,9 +420,16 @@ class Engine:
         state = self._state()
         false = state.false.tolist()
         header = {"arrived": state.arrived.tolist(), "false": false if self.query.named else false[0]}
+        if state.deletions.any():
+            header["deletions"] = state.deletions.tolist()
         if state.tracker is not None:
             header["tracker"] = state.tracker.state()
-        return header, snapshots.parts(state)
+        state.shard.settle_demoted(None if self.count_only else self._tables())
+        parts = snapshots.parts(state)
+        if state.shard.demoted is not None:
+            header["demoted"], tables = demoting.saved(state.binding, state.shard.demoted)
+            parts += tables
+        return header, parts
 
     def _fill(self, header: dict[str, Any], parts: list[pa.Buffer]) -> None:
         """Take over the state of a snapshot."""
@@ -431,12 +448,13 @@ class Engine:
 
     def _state(self) -> snapshots.State:
         binding, shard = self.bound()
-        return snapshots.State(binding, shard, self._payloads, self._tracker, self._arrived, self._false)
+        came = self._arrived, self._deletions
+        return snapshots.State(binding, shard, self._payloads, self._tracker, *came, self._false)
 
     def _hold_state(self, state: snapshots.State) -> None:
         self._binding, self._shard = state.binding, state.shard
         self._payloads, self._tracker = state.payloads, state.tracker
-        self._arrived, self._false = state.arrived, state.false
+        self._arrived, self._deletions, self._false = state.arrived, state.deletions, state.false
         self._watch_departures(state.binding, state.shard)
         if self._tracker is not None:
             state.shard.note(self._tracker.samples)

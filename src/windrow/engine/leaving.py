@@ -64,6 +64,8 @@ def restored(made: type[Engine], data: Any, query: Query | None, recall: bool | 
 def park(engine: Engine, folder: Path, key: str) -> None:
     """Leave an engine in a folder (`Engine.park`)."""
     header = _whole(engine, "park")
+    if header["bound"] and engine.bound()[0].plan.demotes:
+        raise WindrowError("park: demoted rows lie in files of their own, which do not outlive the engine: snapshot it")
     parking.prepared(folder)
     if header["bound"]:
         header |= engine._leave(folder, key)

@@ -167,6 +167,7 @@ def left(ground: Ground, state: State) -> dict[str, Any]:
     return {
         "schemas": [base64.b64encode(schema).decode() for schema in schemas],
         "arrived": state.arrived.tolist(),
+        "deletions": state.deletions.tolist(),
         "false": state.false.tolist(),
         "shard": _left_shard(ground, state.shard),
         "payload": [_left_payload(ground, payload) for payload in state.payloads],
@@ -227,8 +228,8 @@ def taken_up(folder: Path, query: Query, header: dict[str, Any]) -> tuple[State,
     tracker = None
     if header["tracker"] is not None:
         tracker = _tracker(ground, binding, header)
-    arrived, false = np.array(header["arrived"], np.int64), np.array(header["false"], np.int64)
-    return State(binding, shard, payloads, tracker, arrived, false), ground
+    arrived, deletions, false = (np.array(header[name], np.int64) for name in ("arrived", "deletions", "false"))
+    return State(binding, shard, payloads, tracker, arrived, deletions, false), ground
 
 
 def _last(folder: Path) -> int:

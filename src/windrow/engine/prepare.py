@@ -14,13 +14,15 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from windrow.engine.bind import Binding
 from windrow.engine.filters import passes
 from windrow.engine.intake import as_table
-from windrow.engine.ranges import IN_ORDER, Number
+from windrow.engine.ranges import IDENTITY, IN_ORDER, Number
 from windrow.errors import InputError
 from windrow.kernels import layout as at
+from windrow.kernels.hashing import combine
 from windrow.kernels.rows import pack
 from windrow.state.coding import key_codes, number_codes, ordered_codes, row_bytes, times
 from windrow.state.columns import empty_table
@@ -46,6 +48,7 @@ class Rows:
     keyed: tuple[np.ndarray | None, ...] = ()  # by code, rows that have the key (None: all): for routing
     place: np.ndarray | None = None  # where the rows stand in the table (None: they are all of it, in its order)
     refused: np.ndarray | None = None  # rows that a filter refuses and that are residents all the same (None: no such)
+    deletes: np.ndarray | None = None  # rows that delete others (None: the stream brings no deletions)
 
     def part(self, where: np.ndarray) -> "Rows":
         """Some of the rows, in any order; the table is not copied."""
@@ -69,6 +72,7 @@ class Rows:
             keyed=tuple(None if has is None else has[where] for has in self.keyed),
             place=place,
             refused=None if self.refused is None else self.refused[where],
+            deletes=None if self.deletes is None else self.deletes[where],
         )
 
     def judged(self, watermark: int) -> "Rows":
@@ -77,7 +81,8 @@ class Rows:
             return self
         counted = self.counted & (self.time >= watermark)
         refused = None if self.refused is None else self.refused & counted
-        return replace(self, counted=counted, keep=self.keep & counted, refused=refused)
+        deletes = None if self.deletes is None else self.deletes & counted
+        return replace(self, counted=counted, keep=self.keep & counted, refused=refused, deletes=deletes)
 
     def charged(self, binding: Binding, stream: int) -> "Rows":
         """The rows with what they cost, and what they are worth, where the query has another budget or policy."""
@@ -117,10 +122,11 @@ class Rows:
 
 def tables(binding: Binding, batches: Mapping[str, Any]) -> list[pa.Table]:
     """One table per stream, with the bound columns and types."""
-    return [_table(binding.schemas[name], batches.get(name), name) for name in binding.query.names]
+    return [fitted(binding.schemas[name], batches.get(name), name) for name in binding.query.names]
 
 
-def _table(schema: pa.Schema, data: Any, stream: str) -> pa.Table:
+def fitted(schema: pa.Schema, data: Any, stream: str) -> pa.Table:
+    """The rows of a stream as a table with the columns and types that earlier ones had."""
     if data is None:
         return empty_table(schema)
     table = as_table(data, stream)
@@ -167,9 +173,16 @@ def rows_of(binding: Binding, stream: int, table: pa.Table, first_rank: int = 0)
         keep &= numbers[0] != 0
     release = binding.plan.release
     refused = keep & ~passed if release is not None and release.remembers[stream] and spec.where else None
+    deletes = None
+    if spec.sign is not None:
+        deletes = keep & negative(table[spec.sign], f"{name}.{spec.sign}")
+        keep &= ~deletes
+        refused = None if refused is None else refused & ~deletes
     keep &= passed
     charges, worth = costs(binding, stream, table), gains(binding, stream, table)
-    return Rows(table, time, keep, counted, codes, numbers, charges, worth, timed, keyed, refused=refused)
+    return Rows(
+        table, time, keep, counted, codes, numbers, charges, worth, timed, keyed, refused=refused, deletes=deletes
+    )
 
 
 def _codes(binding: Binding, stream: int, table: pa.Table) -> tuple[list[np.ndarray], tuple[np.ndarray | None, ...]]:
@@ -193,6 +206,9 @@ def codes_in(binding: Binding, stream: int, d: int, table: pa.Table) -> tuple[np
 def _numbers(binding: Binding, stream: int, table: pa.Table) -> tuple[list[np.ndarray], np.ndarray]:
     found, keep = [], np.ones(table.num_rows, np.bool_)
     for number in binding.numbers[stream]:
+        if number.domain == IDENTITY:
+            found.append(identities(binding, stream, table))
+            continue
         bits, valid = number_bits(binding, stream, number, table)
         found.append(bits)
         if valid is not None and number.domain != IN_ORDER:
@@ -200,6 +216,24 @@ def _numbers(binding: Binding, stream: int, table: pa.Table) -> tuple[list[np.nd
         if number.refuses_nan:
             keep &= ~np.isnan(bits.view(np.float64))
     return found, keep
+
+
+def negative(column: Any, where: str) -> np.ndarray:
+    """Which numbers of a column of signs are below zero; null is not."""
+    if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
+        raise InputError(f"{where} is a column of signs, which are numbers such as 1 and -1, and it has {column.type}")
+    return np.asarray(pc.fill_null(pc.less(column, 0), False)).astype(np.bool_)
+
+
+def identities(binding: Binding, stream: int, table: pa.Table) -> np.ndarray:
+    """What deletions name rows by: a code of the columns that identify them. Nulls are equal here."""
+    spec = binding.query.streams[stream]
+    names = spec.identity or [name for name in table.column_names if name not in (spec.time, spec.sign)]
+    found = np.zeros(table.num_rows, np.uint64)
+    for column in names:
+        code, _ = key_codes([table[column]], [table.schema.field(column).type], where=[f"{spec.name}.{column}"])
+        combine(found, code)
+    return found.view(np.int64)
 
 
 def _words_by_join(binding: Binding, stream: int, table: pa.Table) -> tuple[list[np.ndarray], list[np.ndarray]]:
@@ -285,15 +319,21 @@ class Packed:
         self.stream = np.repeat(np.arange(len(rows)), sizes)
         self.row = np.concatenate([bases[s] + r.places[chosen[s]] for s, r in enumerate(rows)])
         time = np.concatenate([r.time[c] for r, c in zip(rows, chosen, strict=True)])
-        live = np.concatenate([_live(r)[c] for r, c in zip(rows, chosen, strict=True)])
+        live = np.concatenate([_live(binding, s, r)[chosen[s]] for s, r in enumerate(rows)])
         cost = np.concatenate([r.cost[c] for r, c in zip(rows, chosen, strict=True)])
         self.head = np.stack([time, self.stream, live, self.row, cost])
         self.gain = np.concatenate([r.gain[c] if len(r.gain) else r.gain for r, c in zip(rows, chosen, strict=True)])
         self.codes = _stacked([r.codes for r in rows], chosen, sizes, binding.plan.links)
         self.numbers = _stacked([r.numbers for r in rows], chosen, sizes, binding.plan.numbers.shape[1])
         self.tick = time if binding.query.order == "time" else _running_max(time, sizes)
-        self.order = np.argsort(self.tick, kind="stable")
+        self.order = self._order(rows)
         self.slot = np.full(len(time), at.NONE, np.int64)
+
+    def _order(self, rows: list[Rows]) -> np.ndarray:
+        """In order of ticks; the deletions of a tick come before its other rows."""
+        if all(r.deletes is None for r in rows):
+            return np.argsort(self.tick, kind="stable")
+        return np.lexsort((self.head[2] > at.DELETES, self.tick))
 
     def charges(self, where: Any = slice(None)) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Streams of rows, whether they are live, and what they cost."""
@@ -339,10 +379,13 @@ class Packed:
         return end
 
 
-def _live(rows: Rows) -> np.ndarray:
-    """The word that says whether rows are taken."""
+def _live(binding: Binding, stream: int, rows: Rows) -> np.ndarray:
+    """The word that says whether rows are taken, or what they delete."""
     live = rows.keep.astype(np.int64)
-    return live if rows.refused is None else np.where(rows.refused, at.REFUSED, live)
+    live = live if rows.refused is None else np.where(rows.refused, at.REFUSED, live)
+    if rows.deletes is None:
+        return live
+    return np.where(rows.deletes, at.DELETES - (len(binding.numbers[stream]) - 1), live)
 
 
 def _stacked(parts: list[list[np.ndarray]], chosen: list[Any], sizes: list[int], width: int) -> np.ndarray:

@@ -14,6 +14,7 @@ from windrow.state.coding import as_word, common_key_type, common_number_type, w
 COMPARISONS = {"<": at.P_LT, "<=": at.P_LE, ">": at.P_GT, ">=": at.P_GE, "!=": at.P_NE}
 
 
+IDENTITY = "identity"  # the domain of the number by which deletions name a row
 JOINS = "joins"  # the domain of the word that says in which of several joins a row can match
 IN_ORDER = "order"  # the domain of numbers that are only compared with those of an ordered column
 
@@ -24,7 +25,7 @@ class Number:
 
     column: str
     type: pa.DataType
-    domain: str  # "int", "float", "code" for columns that are only tested for being different, JOINS or IN_ORDER
+    domain: str  # "int", "float", "code" for columns that are only tested for being different, JOINS IN_ORDER, IDENTITY
     refuses_nan: bool = False
     join: int = 0
     counts_as: str = ""  # "int" or "float", of what is IN_ORDER
@@ -40,8 +41,8 @@ class Numbers:
     join: int = 0  # whose predicates are being added
 
     def matrix(self) -> np.ndarray:
-        """[stream, column]: 3 what is only put in order, 2 bits of joins, 1 float bits, 0 integers, -1 nothing."""
-        kinds = {JOINS: 2, IN_ORDER: 3, "float": 1}
+        """[stream, column]: 3 what no predicate reads, 2 bits of joins, 1 float bits, 0 integers, -1 nothing."""
+        kinds = {JOINS: 2, IN_ORDER: 3, IDENTITY: 3, "float": 1}
         return self._matrix(lambda c: kinds.get(c.domain, 0))
 
     def add_ordered(self, stream: int, number: Number) -> None:
@@ -55,6 +56,10 @@ class Numbers:
                     )
                 return
         self.columns[stream].append(number)
+
+    def add_identity(self, stream: int) -> None:
+        """The number by which deletions name the rows of a stream: behind all others."""
+        self.columns[stream].append(Number("", pa.int64(), IDENTITY))
 
     def joins(self) -> np.ndarray:
         """[stream, column]: the join that reads it, or -1."""

@@ -323,10 +323,13 @@ def _copied(engine: Engine) -> Engine:
     other = copy.copy(engine)
     other._shard = copy.copy(engine.bound()[1])
     other._shard.hold(other._shard.words.copy())
+    if other._shard.demoted is not None:
+        other._shard.demoted = other._shard.demoted.copied()
     other._payloads = [copy.copy(payload) for payload in engine._payloads]
     for payload in other._payloads:
         payload.chunks = list(payload.chunks)
     other._arrived, other._false = engine._arrived.copy(), engine._false.copy()
+    other._deletions = engine._deletions.copy()
     if engine._departures is not None:
         other._departures = engine._departures.copied()
         other._gone = list(engine._gone)

@@ -6,6 +6,7 @@ A snapshot's parts, in this order:
     shard             an Arrow table of narrow columns (state/snapshot/reading.py, state/snapshot/narrow.py)
     payload           one Arrow table per stream that keeps columns: live rows only, oldest first
     shard of recall   as the first, if recall is estimated and its exact join has begun
+    demoted rows      one Arrow table per stream, where what is released goes to disk (demoting.py)
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,6 +17,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from windrow.engine import demoting
 from windrow.engine.bind import Binding, bind
 from windrow.engine.filters import passes
 from windrow.engine.prepare import LARGEST_COST, PAYLOAD_CHARGE, codes_in, costs, fixed_cost, gains, number_bits
@@ -33,7 +35,7 @@ from windrow.state.snapshot import form
 from windrow.state.snapshot.narrow import Columns, columns_of, table_of
 from windrow.state.snapshot.reading import RISING, layout_digest
 from windrow.state.snapshot.reading import saved as saved_shard
-from windrow.state.snapshot.restoring import restored
+from windrow.state.snapshot.restoring import is_bare, restored
 
 PIECE_ROWS = 1 << 20  # rows of payload in one record batch
 
@@ -47,6 +49,7 @@ class State:
     payloads: list[Payload]
     tracker: Tracker | None
     arrived: np.ndarray
+    deletions: np.ndarray
     false: np.ndarray
 
 
@@ -170,7 +173,7 @@ def check_header(header: dict[str, Any], parts: int, sharded: bool) -> None:
     fields, rare = set(_FIELDS), set[str]()
     if header["bound"]:
         fields |= {"arrived"} if sharded else {"arrived", "false"}
-        rare = set() if sharded else {"tracker"}
+        rare = set() if sharded else {"tracker", "demoted", "deletions"}
     if not fields <= header.keys() <= fields | rare:
         raise ValueError("its header has other fields")
     switches = [header[name] for name in ("count_only", "recall", "departures", "own_clock", "bound")]
@@ -203,8 +206,10 @@ def opened(query: Query, header: dict[str, Any], buffers: list[pa.Buffer]) -> St
             payloads[s].hold(tables[s], first, rows)
         first += rows
     arrived = counts(header["arrived"]).reshape(plan.streams, 3)
+    deletions = counts(header.get("deletions", [[0, 0]] * plan.streams)).reshape(plan.streams, 2)
     false = counts(header["false"] if query.named else [header["false"]])
-    state = State(binding, shard, payloads, _tracker(binding, header, buffers), arrived, false)
+    state = State(binding, shard, payloads, _tracker(binding, header, buffers), arrived, deletions, false)
+    demoting.opened(binding, header.get("demoted"), shard, buffers)
     _check_counters(state)
     if buffers:
         raise ValueError("it has more parts than an engine writes")
@@ -245,6 +250,8 @@ def _check_counters(state: State) -> None:
         lines[at.Stream.rank] > arrived - late
     ).any():  # ignored rows may have had a time
         raise ValueError("its counters do not add up")
+    if (state.deletions.sum(axis=1) > ignored).any() or (state.deletions[:, 0] > lines[at.EXPIRED]).any():
+        raise ValueError("it has more deletions than rows that they are counted with")
     if state.false.shape != (len(state.binding.results),) or (state.false > shard.matched_by_join).any():
         raise ValueError("it has more false matches than matches")
     if shard.words[at.Head.sample_share] != 0:
@@ -259,7 +266,8 @@ def _check_costs(binding: Binding, columns: Columns, tables: list[pa.Table]) -> 
         cost = columns[f"{s}.cost"]
         expected = costs(binding, s, table) if _keeps(binding, s) else np.full(len(cost), fixed_cost(binding))
         if binding.plan.releases:
-            expected = np.where(columns[f"{s}.status"] >= at.NO, binding.plan.row_bytes(), expected)
+            bare = is_bare(binding.plan, columns[f"{s}.status"], cost)
+            expected = np.where(bare, binding.plan.row_bytes(), expected)
         if np.array_equal(cost, expected):
             continue
         doubtful = expected > LARGEST_COST // 2  # cut there, maybe under another policy

@@ -53,6 +53,7 @@ def take(engine: Engine, rows: list[Rows], mark: int, probing: bool = True) -> A
     found = _drive(engine, prepared, mark, probing)
     tables = found.tables()
     engine._false += found.false
+    engine.bound()[1].settle_demoted(None if engine.count_only else prepared.payloads)
     _count(engine, prepared)
     _keep(engine, prepared)
     _settle(engine, len(prepared.packed.order))
@@ -69,8 +70,12 @@ def _drive(engine: Engine, prepared: Prepared, mark: int, probing: bool) -> Foun
     packed, clock, seq = prepared.packed, int(shard.words[at.Head.clock]), int(shard.words[at.Head.seq])
     at_risk = binding.plan.fail_when_full and shard.fitting(*packed.charges()) < len(packed.stream)
     before = shard.words.copy() if at_risk else None
+    demoted = shard.demoted.copied() if at_risk and shard.demoted is not None else shard.demoted
     engine._raise_watermark(mark)
-    found, moved = Found(binding, prepared.payloads), None
+    found, deletions = Found(binding, prepared.payloads), np.zeros_like(engine._deletions)
+    moved = None
+    if shard.demoted is not None:
+        shard.demoted.house = found.house
     try:
         for where, records in packed.pieces(lambda coming: _ahead(engine, shard, packed, coming)):
             _get_ready(engine, shard, len(where))
@@ -81,10 +86,12 @@ def _drive(engine: Engine, prepared: Prepared, mark: int, probing: bool) -> Foun
                 packed.slot[:] = followed(packed.slot, now)
                 moved = now if moved is None else followed(moved, now)
             packed.slot[where] = records[at.R_SLOT :: packed.words]
+            _count_deletions(packed, where, records, deletions)
             _track(engine, shard, records, probing)
     except Full:
         assert before is not None
         shard.hold(before)
+        shard.demoted = demoted
         shard.moved()
         engine._interrupted = False
         raise MemoryFull(
@@ -93,8 +100,17 @@ def _drive(engine: Engine, prepared: Prepared, mark: int, probing: bool) -> Foun
         ) from None
     if moved is not None:
         engine._follow(moved)
+    engine._deletions += deletions
     _note_departures(engine, prepared, clock, seq)
     return found
+
+
+def _count_deletions(packed: Packed, where: np.ndarray, records: np.ndarray, counts: np.ndarray) -> None:
+    """Count the deletions of a piece: those that found a resident, and those that found none."""
+    mine = np.flatnonzero(packed.head[2][where] <= at.DELETES)
+    if len(mine):
+        in_vain = records[at.R_LIVE :: packed.words][mine] > at.DELETES
+        np.add.at(counts, (packed.stream[where[mine]], in_vain.astype(np.int64)), 1)
 
 
 def _ahead(engine: Engine, shard: Shard, packed: Packed, coming: np.ndarray) -> int:
@@ -137,7 +153,7 @@ def _note_departures(engine: Engine, prepared: Prepared, clock: int, seq: int) -
     departures.add_shed(np.concatenate([*engine._gone, shard.gone()]), prepared.payloads)
     engine._gone.clear()
     if shard.stream_counter(at.SHED).any():
-        departures.add_disordered(prepared.rows, prepared.packed, prepared.bases, clock, seq, shard.plan.group)
+        departures.add_disordered(prepared.rows, prepared.packed, prepared.bases, clock, seq, shard.plan.together)
 
 
 def _count(engine: Engine, prepared: Prepared) -> None:

@@ -67,6 +67,12 @@ def rebuild(h: Any, block: Any) -> None:
 
 
 @entry
+def catch_up(h: Any, block: Any) -> None:
+    """Write what waits to be written, before the block is packed."""
+    h.catch_up(h, memory_of(block))
+
+
+@entry
 def raise_watermark(h: Any, block: Any, mark: int, ends: bool) -> None:
     """Let no row before a time be waited for any longer; if the input ends, none at all: every resident expires."""
     m = memory_of(block)
@@ -285,6 +291,8 @@ def move_one(h: Any, a: Memory, b: Memory, slot: int, stream: int, extra_cost: i
         y.gain = x.gain
     if b.head.status_off > 0:
         y.status = x.status
+        if b.head.due_off > 0:
+            y.due = x.due
         for k in range(b.head.befores):
             b.w[before_at(b, there, k)] = a.w[before_at(a, slot, k)]
     h.moved(h, a, b, slot, there, same)

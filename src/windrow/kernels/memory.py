@@ -115,7 +115,16 @@ else:
 
 @inline
 def shaped(
-    block: Any, streams: int, links: int, dirs: int, vals: int, preds: int, indexes: int, hists: int, several: int
+    block: Any,
+    streams: int,
+    links: int,
+    dirs: int,
+    vals: int,
+    preds: int,
+    indexes: int,
+    hists: int,
+    several: int,
+    drifting: int,
 ) -> Memory:
     """A block with its shape given, as constants where the driver knows them."""
     w = bare_ints(block)
@@ -135,7 +144,7 @@ def shaped(
         head.pools,
         head.by_row,
         head.has_value,
-        head.drifting,
+        drifting,
         head.statistic,
         head.keep_idle,
         head.rank_off,
@@ -163,16 +172,18 @@ def memory_of(block: Any) -> Memory:
     head = _head(bare_ints(block), 0)
     streams = head.streams
     several = int(head.access_at - head.order_at > streams * (streams - 1))
-    return shaped(block, streams, head.links, head.dirs, head.vals, head.preds, head.indexes, head.hists, several)
+    links, dirs, drifting = head.links, head.dirs, head.drifting
+    return shaped(block, streams, links, dirs, head.vals, head.preds, head.indexes, head.hists, several, drifting)
 
 
 @inline
-def memory_of_pair(block: Any) -> Memory:
-    """A block of two streams and one directory."""
-    return shaped(block, 2, 1, 1, 0, 1, 0, 0, 0)
+def memory_of_pair(block: Any, drifting: int) -> Memory:
+    """A block of two streams and one directory, whose priorities move with the clock or do not."""
+    return shaped(block, 2, 1, 1, 0, 1, 0, 0, 0, drifting)
 
 
 @inline
 def memory_of_numbered_pair(block: Any) -> Memory:
     """The same where rows have numbers, which constraints read."""
-    return shaped(block, 2, 1, 1, _head(bare_ints(block), 0).vals, 1, 0, 0, 0)
+    head = _head(bare_ints(block), 0)
+    return shaped(block, 2, 1, 1, head.vals, 1, 0, 0, 0, head.drifting)

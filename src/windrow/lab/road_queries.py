@@ -6,6 +6,8 @@ the paper and the benchmark say that they track; they are windrow's own words fo
 
 from __future__ import annotations
 
+from windrow.spec import Constraint, Integrity, Unique
+
 CUR_CAR_SEG = """
 Select LastRep.cid, sid From
   (CarStr [Partition By cid Rows 1]) as LastRep,
@@ -33,9 +35,9 @@ Where CurCarSeg.cid = AccCars.cid
 
 CAR_EXIT = f"""
 Select Istream(Leaving.cid, CurCarSeg.sid) From
-  CarStr [Now] as Leaving,
+  (Select cid From CarStr [Now] Where lane = 4) as Leaving,
   ({CUR_CAR_SEG.strip()}) as CurCarSeg
-Where Leaving.cid = CurCarSeg.cid and Leaving.lane = 4
+Where Leaving.cid = CurCarSeg.cid
 """
 """Cars that leave the road (lane 4 is an exit), each with the segment in which it does: CarExitStr."""
 
@@ -64,6 +66,20 @@ Select Slow.sid, 2 * (Vol.cars - 50) * (Vol.cars - 50) as toll From
 Where Slow.sid = Vol.sid and Slow.speed < 40 and Vol.cars > 50
 """
 """The toll of segments that are slow and crowded, by the benchmark's formula with 50 cars as the bound."""
+
+MANY_ONE = (Unique("CurActiveCars", "cid"),)
+ACCIDENT = (*MANY_ONE, Unique("AccCars", "cid"), Integrity("CurCarSeg", "AccCars", "1 second"))
+ROAD_CONSTRAINTS: dict[str, tuple[Constraint, ...]] = {
+    "CurCarSeg": MANY_ONE,
+    "AccSeg": ACCIDENT,
+    "CarExitStr": (*MANY_ONE, Unique("Leaving", "cid"), Integrity("CurCarSeg", "Leaving", "1 second")),
+    "NegTollStr": (*ACCIDENT, Unique("AccSeg", "sid"), Integrity("CurCarSeg", "AccSeg", "30 seconds")),
+}
+"""The kinds of constraints that table 3 names, as these streams keep them.
+
+A car that stops, or leaves, says so in the report that puts it into CurCarSeg, so its partner comes at once. An
+accident in a segment may come as long after a car's report as that is its last one: half a minute.
+"""
 
 ROAD_QUERIES = {
     "CurCarSeg": CUR_CAR_SEG,

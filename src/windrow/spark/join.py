@@ -92,6 +92,11 @@ def on_spark(
 
 
 def _check(job: Job, streaming: bool, archive: Any) -> None:
+    if job.query.demotes is not None:
+        raise SpecError(
+            "on_violation='demote' is for joins in one process: on Spark a checkpoint would hold every row that was "
+            "demoted; leave on_violation out, which then is 'lose'"
+        )
     if job.query.memory is not None and job.query.memory.share is not None and streaming:
         raise SpecError(
             f"memory {job.query.memory} is a share of what the exact join needs, which is not known for streams that "
@@ -103,6 +108,8 @@ def _check(job: Job, streaming: bool, archive: Any) -> None:
         raise SpecError("on Spark every stream needs a time column, and order='time': a shuffle keeps no other order")
     if any(stream.window.kind == "rows" for stream in job.query.streams):
         raise SpecError("a window in rows counts arrivals over all shards, which Spark does not order: use time")
+    if any(stream.sign is not None for stream in job.query.streams):
+        raise SpecError("streams with deletions are joined embedded: use windrow.Engine, or leave sign= out")
     if getattr(getattr(job.query.policy, "statistics", None), "honest", True) is False and streaming:
         raise SpecError("an oracle needs whole streams, which have not ended: choose other statistics")
 

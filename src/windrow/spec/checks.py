@@ -35,10 +35,12 @@ def check(query: Query) -> None:
     _check_times(query)
     _check_row_windows(query)
     _check_sample(query)
+    if any(stream.sign is not None for stream in query.streams):
+        _check_signed(query)
     if query.shards is not None and query.shards > 1:
         _check_shards(query)
     if query.constraints is None:
-        if query.on_violation == "demote":
+        if query.demotes is not None:
             raise SpecError(
                 "on_violation='demote' is for rows that constraints release: set constraints, or leave it out"
             )
@@ -148,6 +150,27 @@ def _check_sample(query: Query) -> None:
                 f"sample='unbiased' keeps as many rows as expire, but the window of {stream.name!r} "
                 f"({stream.window}) has no end: give a window in time or rows, or a probability"
             )
+
+
+def _check_signed(query: Query) -> None:
+    """A deletion must find its row, or that it has left for good: nothing may be shed, and rows come in order."""
+    name = next(stream.name for stream in query.streams if stream.sign is not None)
+    if query.memory is not None and query.on_full == "shed":
+        raise SpecError(
+            f"stream {name!r} brings deletions, and the deletion of a row that was shed cannot be told from others: "
+            "set on_full='fail', or leave memory out"
+        )
+    if query.named:
+        raise SpecError(f"stream {name!r} brings deletions, which joins with names do not take: use one query each")
+    if query.on_violation == "demote":
+        raise SpecError(f"stream {name!r} brings deletions, which do not find rows on disk: leave on_violation out")
+    if query.shards is not None and query.shards > 1:
+        raise SpecError(f"stream {name!r} brings deletions, which are not sent to shards: leave shards out")
+    if late := [stream.name for stream in query.streams if stream.lateness.amount]:
+        raise SpecError(
+            f"stream {late[0]!r} has a lateness, and deletions need rows in order: set lateness=0, and hold rows back "
+            "until none before them can come"
+        )
 
 
 def _check_shards(query: Query) -> None:

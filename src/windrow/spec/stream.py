@@ -27,6 +27,9 @@ class Stream(Record):
         window: which of its rows an arriving row of another stream may match; a duration means a time window.
         lateness: how far behind the newest time a row may arrive and still be joined.
         where: filters; a row that fails one of them is ignored.
+        sign: a column of numbers, of which a negative one makes a row the deletion of an earlier row of the stream: of
+            the oldest resident that is equal to it in `identity`. None: all rows are insertions.
+        identity: the columns by which a deletion names its row; None for all but the time and the sign.
     """
 
     name: str
@@ -34,6 +37,8 @@ class Stream(Record):
     window: Window
     lateness: Duration
     where: tuple[Filter, ...]
+    sign: str | None
+    identity: tuple[str, ...] | None
 
     def __init__(
         self,
@@ -42,6 +47,8 @@ class Stream(Record):
         window: WindowLike | None = None,
         lateness: DurationLike = 0,
         where: Filter | Iterable[FilterLike] = (),
+        sign: str | None = None,
+        identity: str | Iterable[str] | None = None,
     ) -> None:
         if not is_stream_name(name):
             raise SpecError(f"a stream's name must be letters, digits and underscores, got {name!r}")
@@ -51,6 +58,8 @@ class Stream(Record):
             window=Window.of(window),
             lateness=parse_duration(lateness, f"the lateness of stream {name!r}"),
             where=_filters(where, name),
+            sign=None if sign is None else name_text(sign, f"the column of signs of stream {name!r}"),
+            identity=_columns(identity, name),
         )
         self._check()
 
@@ -70,6 +79,8 @@ class Stream(Record):
         return frozenset(unit for unit in units if unit)
 
     def _check(self) -> None:
+        if self.identity is not None and self.sign is None:
+            raise SpecError(f"stream {self.name!r}: identity is how deletions name rows: set sign=, or leave it out")
         if self.time is None and self.lateness.amount:
             raise SpecError(f"stream {self.name!r} has a lateness but no time column: set time=")
         if self.time is None and "ns" in self.units:
@@ -79,6 +90,18 @@ class Stream(Record):
                 f"stream {self.name!r} measures its window ({self.window}) and its lateness "
                 f"({self.lateness}) in different units: use times for both, or whole numbers for both"
             )
+
+
+def _columns(identity: object, name: str) -> tuple[str, ...] | None:
+    if identity is None:
+        return None
+    given = (identity,) if isinstance(identity, str) else identity
+    if isinstance(given, Mapping) or not isinstance(given, Iterable):
+        raise SpecError(f"stream {name!r}: identity must be a list of columns, got {identity!r}")
+    found = tuple(name_text(column, f"the identity of stream {name!r}") for column in given)
+    if not found:
+        raise SpecError(f"stream {name!r}: identity names no column: leave it out to compare all")
+    return found
 
 
 def _filters(where: Filter | Iterable[FilterLike], name: str) -> tuple[Filter, ...]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from windrow.kernels import layout as at
 from windrow.kernels.layout import LOW, NONE, Head
-from windrow.state.parts import Capacity, leaves, parts, power_of_two, view
+from windrow.state.parts import CAPACITY, LEAST_FILTER, Capacity, leaves, parts, power_of_two, view
 from windrow.state.plan import Plan
 from windrow.state.probe_orders import Route
 from windrow.state.release import Release
@@ -21,7 +21,7 @@ def block_bytes(plan: Plan, capacity: Capacity, oracle_rows: int = 0) -> int:
 
 def fixed_bytes(plan: Plan, oracle_rows: int = 0) -> int:
     """Bytes of a block whatever it holds: head, tables, statistics, one block per ordered index."""
-    return block_bytes(plan, Capacity(0, 0, 1), oracle_rows)
+    return block_bytes(plan, Capacity(0, 0, 1, LEAST_FILTER), oracle_rows)
 
 
 def lay_out(plan: Plan, capacity: Capacity, oracle_rows: int = 0) -> np.ndarray:
@@ -35,7 +35,7 @@ def is_laid_out(words: np.ndarray, plan: Plan) -> bool:
     """Whether a block has the size and the places of a block of a plan."""
     if len(words) < at.HEAD_SIZE:
         return False
-    capacity, oracle_rows = _capacity(words), int(words[at.Head.oracle_rows])
+    capacity, oracle_rows = capacity_of(words), int(words[at.Head.oracle_rows])
     head = np.zeros(at.HEAD_SIZE, np.int64)
     _write_places(head, plan, capacity, oracle_rows)
     same = np.array_equal(head[at.Head.streams :], words[at.Head.streams : at.HEAD_SIZE])
@@ -54,6 +54,7 @@ def _write_places(words: np.ndarray, plan: Plan, capacity: Capacity, oracle_rows
     head.hists, head.oracle_rows = len(plan.histograms()), oracle_rows
     head.sketch_depth, head.sketch_width = learning.sketch_depth, learning.sketch_width
     head.slot_cap, head.key_cap, head.block_cap = capacity.slots, capacity.keys, capacity.blocks
+    head.filter_words, head.called_cap = capacity.filter, plan.together if plan.demotes else 0
     head.slot_words, head.key_words, head.node_words = plan.slot_words(), plan.key_words(), plan.node_words()
     head.table_size, head.leaves = power_of_two(2 * capacity.keys), leaves(plan, capacity)
     head.befores = plan.befores
@@ -67,7 +68,7 @@ def start(plan: Plan, route: Route, emit: bool, capacity: Capacity | None = None
     """The block of an empty shard."""
     words = lay_out(plan, capacity or Capacity(), oracle_rows)
     head = Head(words, 0)
-    head.free = head.gone = head.marked = head.half_life = NONE
+    head.free = head.gone = head.down = head.marked = head.half_life = NONE
     head.clock = head.watermark = LOW
     head.weight, head.growth, head.mix_until = 1.0, plan.learning.growth, np.inf
     write_shedding(words, plan)
@@ -158,7 +159,7 @@ def carry(old: np.ndarray, old_plan: Plan, new: np.ndarray, plan: Plan, learned:
     """
     new[at.Head.routed] = old[at.Head.routed]
     sizes, theirs = (
-        {part.word: part for part in parts(p, _capacity(words), int(words[at.Head.oracle_rows]))}
+        {part.word: part for part in parts(p, capacity_of(words), int(words[at.Head.oracle_rows]))}
         for p, words in ((old_plan, old), (plan, new))
     )
     same = old_plan.rule == plan.rule and old_plan.shedding == plan.shedding
@@ -168,9 +169,9 @@ def carry(old: np.ndarray, old_plan: Plan, new: np.ndarray, plan: Plan, learned:
             view(new, word, mine.outer, mine.inner)[:] = view(old, word, mine.outer, mine.inner)
 
 
-def _capacity(words: np.ndarray) -> Capacity:
+def capacity_of(words: np.ndarray) -> Capacity:
     """What a block can hold."""
-    return Capacity(int(words[at.Head.slot_cap]), int(words[at.Head.key_cap]), int(words[at.Head.block_cap]))
+    return Capacity(*(int(words[k]) for k in CAPACITY))
 
 
 def write_windows(words: np.ndarray, plan: Plan) -> None:
@@ -185,7 +186,7 @@ def write_windows(words: np.ndarray, plan: Plan) -> None:
         pool = lines[stream, at.Stream.pool]
         lines[stream, at.Stream.offset] = pools[pool, at.Pool.width]
         pools[pool, at.Pool.width] += 1
-    words[at.Head.idle_limit], words[at.Head.group] = plan.idle_limit, plan.group
+    words[at.Head.idle_limit], words[at.Head.group] = plan.idle_limit, plan.together
     words.view(np.float64)[at.Head.drop] = plan.drop
 
 
@@ -219,7 +220,7 @@ def leaf_records(words: np.ndarray, plan: Plan) -> np.ndarray:
 
 def clear_new(words: np.ndarray, plan: Plan, old_leaves: int, old_blocks: int) -> None:
     """Give leaves and blocks beyond the old ones their empty form."""
-    if words[at.Head.leaves]:
+    if words[at.Head.leaves] > old_leaves:
         clear_leaves(leaf_records(words, plan)[:, old_leaves:], plan)
     order = view(words, at.Head.orders_at, len(plan.indexed()), int(words[at.Head.block_cap]))
     order[:, old_blocks:] = np.arange(old_blocks, order.shape[1])
@@ -238,7 +239,7 @@ def regrown(words: np.ndarray, plan: Plan, capacity: Capacity, oracle_rows: int 
 
     A part that gets smaller holds nothing beyond its new end (state/renumbering.py).
     """
-    old = _capacity(words)
+    old = capacity_of(words)
     old_oracle = int(words[at.Head.oracle_rows])
     rows = old_oracle if oracle_rows is None else oracle_rows
     new = lay_out(plan, capacity, rows)
@@ -248,8 +249,11 @@ def regrown(words: np.ndarray, plan: Plan, capacity: Capacity, oracle_rows: int 
             continue
         outer, inner = min(a.outer, b.outer), min(a.inner, b.inner)
         view(new, b.word, b.outer, b.inner)[:outer, :inner] = view(words, a.word, a.outer, a.inner)[:outer, :inner]
-    kept = min(int(words[at.Head.leaves]), int(new[at.Head.leaves]))
-    if kept:
+    most, kept = int(new[at.Head.leaves]), int(words[at.Head.leaves])
+    if words[at.Head.ranking]:
+        kept = min(kept, most)
         leaf_records(new, plan)[:, :kept] = leaf_records(words, plan)[:, :kept]
+    else:
+        kept = most  # they are written when the first row has to be shed
     clear_new(new, plan, kept, old.blocks)
     return new

@@ -13,13 +13,14 @@ long each time, up to half of all that has come: rows that were released cannot 
 often than is seen. Covers follow from the promises of uniqueness that are used, and are written anew when these change.
 
 Whether No rows are kept for parents that come later, or dropped because these find out by themselves (an exempt edge),
-is chosen by what is dearer: rows that wait k arrivals in vain, or No rows until they go.
+is chosen by what is dearer: rows that wait k arrivals in vain, or No rows until they go. Where constraints are declared
+No rows are kept at first, and as long as they take no more than the parents would that learn from them.
 """
 
 import numpy as np
 
 from windrow.kernels import layout as at
-from windrow.kernels import maintenance
+from windrow.kernels import live_columns, maintenance
 from windrow.kernels.layout import Head, Promise
 from windrow.state import block
 from windrow.state.parts import view
@@ -30,6 +31,8 @@ SLACK = 16  # arrivals on top: of small distances a share is next to nothing, an
 LEAST_MEASURED = 32  # distances before a promise is used
 LEAST_ROWS = 256  # rows of a stream before its keys are taken for unique
 TRUST = 8  # times k arrivals before it is taken for the largest distance
+LEAST_BETWEEN = 4096  # arrivals between two looks at what No rows are worth
+WORTH = 1.1  # times what parents take that learn from them
 REST = 10  # times `reaction` for which uniqueness rests
 PATIENCE = 4  # breaks of a distance that count as changes of its k; more are its nature
 
@@ -42,9 +45,12 @@ def promises(words: np.ndarray, release: Release) -> np.ndarray:
 def adapt(words: np.ndarray, plan: Plan) -> None:
     """Decide anew which promises are used, if it is time for that."""
     release = plan.release
-    if release is None or release.monitored is None:
+    if release is None:
         return
     arrivals = int(words[Head.arrivals])
+    if release.monitored is None:
+        _choose_remembering(words, plan, release, arrivals)
+        return
     if arrivals - int(words[Head.adapted]) < release.monitored.reaction:
         return
     words[Head.adapted] = arrivals
@@ -64,6 +70,37 @@ def adapt(words: np.ndarray, plan: Plan) -> None:
         covers, starts = covers_of(tuple(map(str, range(plan.streams))), release.edges, used)
         block.write_covers(words, plan, covers, starts)
         maintenance.doubt(words)
+
+
+def _choose_remembering(words: np.ndarray, plan: Plan, release: Release, arrivals: int) -> None:
+    """Keep no more No rows of a stream for parents that come later, where they take more than the parents would that
+    learn from them.
+
+    These are the rows that died so far, as a share of all that came, of as many as their window holds. The choice is
+    for good: without No rows nothing is seen of what they would be worth.
+    """
+    streams = view(words, Head.streams_at, plan.streams, at.STREAM_SIZE)
+    held = int(streams[:, at.Stream.rows].sum())
+    if arrivals - int(words[Head.adapted]) < max(LEAST_BETWEEN, held):
+        return
+    words[Head.adapted] = arrivals
+    if not streams[:, at.Stream.remembers].any():
+        return
+    slots = live_columns.by_age(words)
+    row, cost = live_columns.read_slots(words, slots, np.array([at.Slot.row, at.Slot.cost]))
+    bare = np.bincount(cost[row == at.BARE] & at.STREAM_MASK, minlength=plan.streams)
+    edges = view(words, Head.edges_at, len(release.edges), at.EDGE_SIZE)
+    for stream in np.flatnonzero(streams[:, at.Stream.remembers]):
+        told = edges[(edges[:, at.Edge.stream] == stream) & (edges[:, at.Edge.parent] >= 0), at.Edge.other]
+        saved = sum(_spared_rows(streams[parent]) for parent in np.unique(told)) * plan.row_bytes()
+        if bare[stream] * (plan.row_bytes() + plan.key_bytes()) > WORTH * saved:
+            streams[stream, at.Stream.remembers] = 0
+
+
+def _spared_rows(parent: np.ndarray) -> float:
+    """How many rows of a stream would be held that have died, if each stayed for its window."""
+    came, window = int(parent[at.Stream.rank]), int(parent[at.Stream.last_rows]) or at.HIGH
+    return int(parent[at.Stream.dead]) / max(came, 1) * min(window, came)
 
 
 def _unique_used(lines: np.ndarray) -> list[bool]:

@@ -32,7 +32,7 @@ def renumber(words: np.ndarray, plan: Plan) -> np.ndarray:
     keys = [_keys(words, plan, d, new) for d in range(plan.directories)]
     _slots(words, plan, live, new, keys)
     _lists(words, plan, new)
-    if plan.ranked:
+    if plan.ranked and head.ranking:
         _leaves(words, plan, live, keys)
     head.top, head.free, head.free_count = len(live), NONE, 0
     return new

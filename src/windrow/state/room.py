@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from windrow.kernels import layout as at
 from windrow.state.block import block_bytes, fixed_bytes
-from windrow.state.parts import Capacity
+from windrow.state.parts import LEAST_FILTER, Capacity
 from windrow.state.plan import LEAST_MARGIN, SAMPLE_MARGIN, Plan
 
 RESERVE = 8  # one part in so many
@@ -46,9 +46,11 @@ def enough(plan: Plan, rows: int, keys: int, longest: int) -> Capacity:
 def larger(plan: Plan, now: Capacity, status: int, lacking: int) -> Capacity:
     """The next capacity, after a driver has said what lacks how many places."""
     if status == at.GROW_SLOTS:
-        return replace(now, slots=_up(_more(plan, now, now.slots, lacking, plan.most_rows() + plan.group)))
+        return replace(now, slots=_up(_more(plan, now, now.slots, lacking, plan.most_rows() + plan.together)))
+    if status == at.GROW_FILTER:
+        return replace(now, filter=lacking // 2 + LEAST_FILTER)  # half of its places
     if status == at.GROW_KEYS:
-        return replace(now, keys=_up(_more(plan, now, now.keys, lacking, plan.most_keys() + plan.group)))
+        return replace(now, keys=_up(_more(plan, now, now.keys, lacking, plan.most_keys() + plan.together)))
     return replace(now, blocks=_more(plan, now, now.blocks, lacking, plan.most_blocks()))
 
 
@@ -78,7 +80,7 @@ def rows_in(plan: Plan, size: int) -> int:
 
 
 def _more(plan: Plan, now: Capacity, places: int, lacking: int, most: int) -> int:
-    half = Capacity(*(n + n // 2 for n in (now.slots, now.keys, now.blocks)))
+    half = replace(now, **{part: n + n // 2 for part, n in vars(now).items() if part != "filter"})
     step = places // 2 if block_bytes(plan, half) <= plan.room_bytes // 4 * 3 else places // RESERVE
     return max(min(places + step, most), places + lacking)
 

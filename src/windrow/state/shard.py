@@ -8,18 +8,22 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
 
 from windrow.kernels import layout as at
 from windrow.kernels import maintenance
 from windrow.kernels.drive_many import drive_many
 from windrow.kernels.drive_pair import drive_pair
 from windrow.kernels.hooks import Hooks, hooks
+from windrow.kernels.release.demoting import take_down
+from windrow.kernels.release.visiting import leave, visit
 from windrow.kernels.stages import look_many, look_pair
 from windrow.state import block, monitor, room
 from windrow.state.auto.samples import Sample
 from windrow.state.auto.trials import Trials
-from windrow.state.parts import Capacity, view
-from windrow.state.plan import LEAST_MARGIN, SAMPLE_MARGIN, Plan
+from windrow.state.demoted import Demoted
+from windrow.state.parts import LEAST_FILTER, Capacity, view
+from windrow.state.plan import LEAST_MARGIN, SAMPLE_MARGIN, SIGNED, Plan
 from windrow.state.probe_orders import route
 from windrow.state.renumbering import followed, renumber
 
@@ -43,6 +47,7 @@ class Shard:
         """An empty shard, or one that takes over a block."""
         self.plan = plan
         self.trials = Trials(self) if plan.hooks.TRIES and not plan.releases else None
+        self.demoted: Demoted | None = None  # what was released, where it is not lost
         self._gone: list[np.ndarray] = []
         self._moved: np.ndarray | None = None
         self.hold(block.start(plan, route(plan), emit, room.first(plan)) if words is None else words)
@@ -70,6 +75,7 @@ class Shard:
         if self.trials is None:
             yield from self._drive(batch, probing)
             monitor.adapt(self.words, self.plan)
+            self.take_down()
             return
         taken, words = 0, self.plan.record_words()
         for piece in self.trials.pieces(batch):
@@ -83,7 +89,7 @@ class Shard:
             pass
 
     def _drive(self, batch: np.ndarray, probing: bool, earlier: np.ndarray = EVERYTHING) -> Iterator[np.ndarray]:
-        """Run the driver until the batch is taken; earlier rows of the push keep the slots that they were given."""
+        """Run the driver until the batch is taken; rows of earlier batches of the same push follow their slots."""
         self._reroute()
         self.words[at.Head.cursor] = 0
         drive = drive_pair if self.plan.is_pair else drive_many
@@ -97,8 +103,11 @@ class Shard:
                 return
             if status == at.FULL:
                 raise Full
+            if status == at.RECALL:
+                yield from self._recall()
+                continue
             words, cursor = self.plan.record_words(), int(self.words[at.Head.cursor])
-            ticks = batch[at.R_TICK :: words][cursor : cursor + self.plan.group]
+            ticks = batch[at.R_TICK :: words][cursor : cursor + self.plan.together]
             moved = self.make_room(status, int((ticks == ticks[:1]).sum()))
             if moved is not None:
                 for slots in (earlier[at.R_SLOT :: words], batch[at.R_SLOT :: words][:cursor]):
@@ -112,7 +121,9 @@ class Shard:
         """
         kept, tally = self.words[_LOOKED].copy(), self._tally().copy()
         self.words[at.Head.emit] = emit
-        look = look_pair if self.plan.is_pair else look_many
+        # hooks of a look know of numbers by which deletions name rows only where constraints have some, too
+        pair = self.plan.is_pair and (self.plan.releases or self.plan.rule != SIGNED)
+        look = look_pair if pair else look_many
         out = np.empty((self.plan.streams + (self.plan.joins is not None), FIRST_OUT if emit else 0), np.int64)
         row = 0
         try:
@@ -129,6 +140,59 @@ class Shard:
             self.words[_LOOKED] = kept
             self._tally()[:] = tally
 
+    def _recall(self) -> Iterator[np.ndarray]:
+        """Let demoted rows that the last group has looked for come back for a moment (kernels/release/visiting.py):
+        yields the matches that they complete."""
+        assert self.demoted is not None
+        self.take_down()
+        tally, seen, slots = self._tally().copy(), set[int](), list[np.ndarray]()
+        emit, visiting = bool(self.words[at.Head.emit]), hooks("exact+visiting")
+        out = np.empty((self.plan.streams, FIRST_OUT if emit else 0), np.int64)
+        try:
+            while len(rows := self.demoted.called(self._called(), self.words, self.plan, seen)):
+                there, status = np.empty(len(rows), np.int64), at.PAUSE
+                while status != at.DONE:
+                    status, out, sent, found = visit(visiting, self.words, rows, there, out)
+                    if status in (at.GROW_SLOTS, at.GROW_KEYS, at.GROW_BLOCKS):
+                        self.grow(self._larger(status))  # for a moment: residents stay where they are
+                    elif status != at.DONE:
+                        self.make_room(status)
+                slots.append(there)
+                self.words[at.Head.matched] += found
+                self.demoted.matched += found
+                if sent:
+                    yield out[:, :sent].copy()
+        finally:
+            leave(visiting, self.words, np.concatenate([EVERYTHING, *slots]))
+            self._tally()[:] = tally
+
+    def _called(self) -> np.ndarray | None:
+        """The keys under which demoted rows are looked for, [call, word]; None if there are so many that all are."""
+        count, most = int(self.words[at.Head.called]), int(self.words[at.Head.called_cap])
+        self.words[at.Head.called] = 0
+        return view(self.words, at.Head.called_at, most, at.CALLED_SIZE)[:count].copy() if count <= most else None
+
+    def take_down(self) -> None:
+        """Hand over the rows that were demoted since the last time."""
+        if self.demoted is not None and self.words[at.Head.down_count]:
+            self.demoted.add(take_down(self.words))
+
+    def settle_demoted(self, payloads: list[pa.Table] | None) -> None:
+        """After rows have been taken, or windows or memory have changed: put away what was demoted, whose payload lies
+        in these tables if it has any."""
+        if self.demoted is not None:
+            self.take_down()
+            self.demoted.settle(self.words, self.plan, payloads)
+
+    def keep_demoted(self, demoted: Demoted | None) -> None:
+        """Let released rows go to a store, or let one that another block has filled be this one's."""
+        self.demoted = None
+        if demoted is not None:
+            self.grow(replace(self.capacity, filter=demoted.entries // 2 + LEAST_FILTER))
+            self.demoted = demoted
+            demoted.refill(self.words, self.plan)
+            demoted.charge(self.words, self.plan)
+
     def _looking(self, first: bool) -> Hooks:
         """The hooks of a look, for the first match of each row or for all."""
         return hooks(("first" if first else "exact") + ("+looking" if self.plan.releases else ""))
@@ -136,11 +200,12 @@ class Shard:
     def collect(self) -> None:
         """Release what constraints allow by now; else it is done every now and then while rows are taken."""
         maintenance.collect(self.plan.hooks, self.words)
+        self.take_down()
 
     @property
     def capacity(self) -> Capacity:
         """What the block can hold now."""
-        return Capacity(*(int(self.words[k]) for k in (at.Head.slot_cap, at.Head.key_cap, at.Head.block_cap)))
+        return block.capacity_of(self.words)
 
     def make_room(self, status: int, coming: int = 0) -> np.ndarray | None:
         """Do what a driver asked for, before a group of so many rows; where residents move, the new slot of each."""
@@ -150,12 +215,15 @@ class Shard:
             if room.too_large(self.plan, wanted, needed):
                 return self._pack(needed)
             self.grow(wanted)
+        elif status == at.GROW_FILTER:
+            self.grow(self._larger(status))
         elif status == at.PRUNE:
             maintenance.forget_rarest(self.words)
         elif status == at.LEARN:
             maintenance.begin_learning(self.plan.hooks, self.words)
         elif status == at.DRAIN:
             self._gone.append(maintenance.drain(self.words))
+            self.take_down()
         return None
 
     def _larger(self, status: int) -> Capacity:
@@ -203,13 +271,18 @@ class Shard:
     def grow(self, capacity: Capacity, oracle_rows: int | None = None) -> None:
         """Move into a block of another capacity; no part gets smaller."""
         now = self.capacity
-        capacity = Capacity(*(max(getattr(s, part) for s in (now, capacity)) for part in ("slots", "keys", "blocks")))
+        capacity = Capacity(*map(max, vars(now).values(), vars(capacity).values()))
         self.hold(block.regrown(self.words, self.plan, capacity, oracle_rows))
         maintenance.rebuild(self.plan.hooks, self.words)
+        if self.demoted is not None and capacity.filter > now.filter:
+            self.take_down()
+            self.demoted.refill(self.words, self.plan)
 
     def _pack(self, capacity: Capacity) -> np.ndarray:
         """Move into a block of a capacity that holds what there is, less than now in some parts; the new slots."""
         self._gone.append(maintenance.drain(self.words))
+        self.take_down()
+        maintenance.catch_up(self.plan.hooks, self.words)
         moved = renumber(self.words, self.plan)
         self.hold(block.regrown(self.words, self.plan, capacity))
         maintenance.rebuild(self.plan.hooks, self.words)
@@ -277,6 +350,7 @@ class Shard:
         oracle_rows = int(self.words[at.Head.oracle_rows]) if learned else 0
         other = Shard.with_room(plan, bool(self.words[at.Head.emit]), self._room_in(plan), oracle_rows)
         other.notes_as(self)
+        other.keep_demoted(self.demoted)
         if learned:
             block.write_learning(other.words, plan, bool(self.words[at.Head.learning]))
         block.carry(self.words, self.plan, other.words, plan, learned)
@@ -325,7 +399,8 @@ class Shard:
         for so many more."""
         keys = view(self.words, at.Head.dirs_at, self.plan.directories, at.DIR_SIZE)[:, at.Directory.live]
         rows = self.stream_counter(at.Stream.rows)
-        return room.enough(plan, int(rows.sum()) + more, int(keys.max(initial=0)) + more, 2 * int(rows.max()) + more)
+        found = room.enough(plan, int(rows.sum()) + more, int(keys.max(initial=0)) + more, 2 * int(rows.max()) + more)
+        return replace(found, filter=self.capacity.filter)
 
     def twin(self) -> "Shard":
         """The same shard once more."""
@@ -356,9 +431,10 @@ class Shard:
 
     @property
     def allocated_bytes(self) -> int:
-        """Bytes of the block and of all forks."""
+        """Bytes of the block and of all forks, and of demoted rows that are not in files."""
         forks = self.trials.tried() if self.trials is not None else ()
-        return int(self.words.nbytes) + sum(int(fork.words.nbytes) for fork in forks)
+        young = 0 if self.demoted is None else self.demoted.young_bytes
+        return int(self.words.nbytes) + young + sum(int(fork.words.nbytes) for fork in forks)
 
     def has_room(self, rows: int, dearest: int) -> bool:
         """Whether so many rows, none of which costs more than told, pass no cap, whatever their streams and keys."""

@@ -122,13 +122,12 @@ def estimate(words: Any) -> None:
 @inline
 def victim(h: Any, m: Memory, pool: int) -> int:
     """Whom AGE sheds."""
-    return overdue(m.w, pool)
+    return overdue(m, pool)
 
 
-@inner
-def overdue(words: Any, pool: int) -> int:
+@inline
+def overdue(m: Memory, pool: int) -> int:
     """Whom AGE sheds: of the streams' oldest rows the one furthest beyond its limit or, if none is, the newest row."""
-    m = memory_of(words)
     best, most, newest = -1, 1.0, -1
     for stream in range(m.streams):
         mine = stream_at(m, stream)

@@ -93,13 +93,13 @@ def learn_link(h: Any, m: Memory, r: Any, rx: Any, at: int, d: int, link: int, k
     if m.head.ranking != 0 and not m.by_row and not waits(h, m):
         for other in range(m.streams):
             if (other != stream or h.counts_own(h, m)) and chain(key_at(m, d, key), other).count > 0:
-                touch_group(h, m.w, key, other)
+                touch_group(h, m, key, other)
 
 
 @inline
 def learn_end(h: Any, m: Memory) -> None:
     """After each arrival that was learned from: recent ones may have grown too heavy."""
-    if m.head.growth != 1.0 and fade(h, m.w):
+    if m.head.growth != 1.0 and fade(h, m):
         h.rank_all(h, m)
 
 

@@ -138,7 +138,7 @@ def entered(h: Any, m: Memory, slot: int) -> None:
         root = root_at(m, record, stream)
         m.w[root] = heap.insert(m, m.w[root] - 1, slot) + 1
         if m.w[root] - 1 == slot:
-            touch_group(h, m.w, key_of(m, slot, 0), stream)
+            touch_group(h, m, key_of(m, slot, 0), stream)
     if files(m):
         levels.put(m, pool_of(m, stream), level_credit(m, slot))
     if m.by_row:
@@ -161,7 +161,7 @@ def leaving(h: Any, m: Memory, slot: int, reason: int) -> None:
         chain(record, stream).freq = 0.0
         m.x[filed_at(m, record, stream)] = 0.0
     if was_root:
-        lose_head(h, m.w, key_of(m, slot, 0), stream)
+        lose_head(h, m, key_of(m, slot, 0), stream)
 
 
 @inline
@@ -287,7 +287,7 @@ def first_credit(h: Any, words: Any, stream: int) -> float:
 def lowest_leaf(h: Any, m: Memory, pool: int) -> int:
     """The leaf with the least credit; by row those are looked at again that have gained since they were last."""
     if m.by_row == 0:
-        return lowest_group(h, m.w, pool)
+        return lowest_group(h, m, pool)
     leaf = tournament.winner(m, pool)
     while leaf_at(m, pool, leaf).base < slot_at(m, leaf).score:
         leaf_at(m, pool, leaf).base = slot_at(m, leaf).score
@@ -419,4 +419,4 @@ def pay_one(h: Any, words: Any, slot: int) -> None:
     m.w[root] = heap.insert(m, rest, slot) + 1
     if files(m):
         levels.put(m, pool_of(m, stream), level_credit(m, slot))
-    touch_group(h, m.w, key, stream)
+    touch_group(h, m, key, stream)

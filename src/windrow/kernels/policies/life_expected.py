@@ -3,9 +3,8 @@
 Lifetimes are learned by stream and power of two of p: a count of departures and the mean time held.
 """
 
+import math
 from typing import Any
-
-import numpy as np
 
 from windrow.kernels import reasons
 from windrow.kernels.jit import inline, inner
@@ -48,7 +47,7 @@ def life_line(words: Any, stream: int, score: float) -> int:
     m = memory_of(words)
     at = 0
     if score > 0.0:
-        at = min(max(int(np.floor(np.log2(score))) + LIFE_BINS // 2, 0), LIFE_BINS - 1)
+        at = min(max(math.frexp(score)[1] - 1 + LIFE_BINS // 2, 0), LIFE_BINS - 1)
     return m.head.life_at + (stream * LIFE_BINS + at) * 2
 
 

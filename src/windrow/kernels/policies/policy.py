@@ -2,6 +2,7 @@
 
     unready, begin_learning a group of rows is about to come; arrivals are counted from now on
     met, opened             its keys are looked up; a key is new
+    deleted                 it may be a deletion, and is then done with
     arrived                 it is counted
     watches, matched        whether residents that it matches are looked at, and each of them
     enough                  it has a match: whether it needs no more
@@ -13,7 +14,8 @@
     leaving, left           it is about to leave; it has left its lists
     ending                  a resident that has all but expired
     freshen, victim         memory is full: priorities at the present clock, and whom to shed
-    rank_all, rebuild       windows or caps have changed; the block has moved
+    rank_all                windows or caps have changed
+    catch_up, rebuild       the block is about to be packed; it has moved
     restored, moved         a resident has come from a snapshot, or from another block
 
 Hooks get the hooks themselves, so that they can call others, and the memory; `r` and `rx` are the batch, and `at` is
@@ -38,6 +40,12 @@ GIVEN = False  # whether a number comes with each row
 TRIES = False  # whether it tries out how to count arrivals (state/auto/trials.py)
 WAYS = 1  # in how many ways arrivals are counted
 KEEPS: tuple[str, ...] = ()  # what it keeps beside that, by the names of state/plan.py
+
+
+@inline
+def drifts(h: Any) -> int:
+    """The same as DRIFTING, for kernels, which are compiled without what they do not need."""
+    return 0
 
 
 @inline
@@ -177,6 +185,11 @@ def rank_all(h: Any, m: Memory) -> None:
 
 
 @inline
+def catch_up(h: Any, m: Memory) -> None:
+    """The block is about to be packed: what waits to be written is written."""
+
+
+@inline
 def rebuild(h: Any, m: Memory) -> None:
     """The block has moved."""
 
@@ -206,7 +219,13 @@ RELEASES = False  # whether residents are released
 @inline
 def pair_memory(h: Any, block: Any) -> Memory:
     """The block of a join of two streams with a common key."""
-    return memory_of_pair(block)
+    return memory_of_pair(block, h.drifts(h))
+
+
+@inline
+def deleted(h: Any, m: Memory, r: Any, at: int) -> bool:
+    """Whether the row at a place was a deletion, which has been done now. Comes before the row is counted."""
+    return False
 
 
 @inline
@@ -261,7 +280,7 @@ def done_with(h: Any, m: Memory, slot: int, stream: int) -> bool:
 
 
 @inline
-def let_pass(h: Any, m: Memory, r: Any, at: int) -> None:
+def let_pass(h: Any, m: Memory, r: Any, rx: Any, at: int) -> None:
     """Such a row leaves."""
 
 
@@ -289,6 +308,54 @@ def ended(h: Any, m: Memory) -> None:
 @inline
 def collect(h: Any, m: Memory) -> None:
     """Release what can be released."""
+
+
+# -- hooks of joins that demote what they release (kernels/release/demoting.py) --
+
+
+@inline
+def short(h: Any, m: Memory, rows: int) -> int:
+    """What lacks room before a group of so many rows is taken: GROW_FILTER, or DONE."""
+    return DONE
+
+
+@inline
+def looks(h: Any, m: Memory, route: int, depth: int, bound: Any) -> None:
+    """A probe is about to look for candidates at a depth of its route."""
+
+
+@inline
+def looks_pair(h: Any, m: Memory, r: Any, at: int) -> None:
+    """The row at a place of a join of two streams is about to look for its matches."""
+
+
+@inline
+def is_new(h: Any, m: Memory, bound: Any) -> bool:
+    """Whether a match that was found is to be given."""
+    return True
+
+
+@inline
+def calls(h: Any, m: Memory) -> bool:
+    """Whether rows of the group that has ended look for some that have left."""
+    return False
+
+
+@inline
+def unlinked(h: Any, m: Memory, slot: int, link: int, code: int) -> None:
+    """A row that leaves has been taken out of the chain of a key, by its code."""
+
+
+@inline
+def goes_down(h: Any, m: Memory, slot: int, reason: int) -> bool:
+    """Whether the slot of a row that leaves is kept, to be taken to disk."""
+    return False
+
+
+@inline
+def strips(h: Any, m: Memory) -> bool:
+    """Whether a No row that stays does so without payload."""
+    return True
 
 
 @inline

@@ -123,10 +123,9 @@ def group_of(m: Memory, pool: int, leaf: int) -> tuple[int, int]:
     return leaf // width, stream
 
 
-@inner
-def touch_group(h: Any, words: Any, key: int, stream: int) -> None:
+@inline
+def touch_group(h: Any, m: Memory, key: int, stream: int) -> None:
     """Bring the leaf of a key and stream up to date after its chain or its frequencies changed."""
-    m = memory_of(words)
     pool = stream_at(m, stream).pool
     leaf = group_leaf(m, key, stream)
     at = leaf_at(m, pool, leaf)
@@ -156,27 +155,32 @@ def waits(h: Any, m: Memory) -> bool:
     return m.drifting == 0 or stream_at(m, 0).last_rows == 0
 
 
-@inner
-def lose_head(h: Any, words: Any, key: int, stream: int) -> None:
+@inline
+def lose_head(h: Any, m: Memory, key: int, stream: int) -> None:
     """Bring the leaf of a key and stream up to date after the resident that stood for it has left, if it must be now.
 
     It must be when nobody is left, or when the next one came earlier, which disordered rows may do.
     """
-    m = memory_of(words)
     head = h.leader(h, m, key_at(m, 0, key), stream)
     if waits(h, m) and head >= 0:
         leaf = leaf_at(m, stream_at(m, stream).pool, group_leaf(m, key, stream))
         if slot_at(m, head).seq > leaf.tie:
             return
-    touch_group(h, m.w, key, stream)
+    touch_group(h, m, key, stream)
+
+
+@inline
+def lowest_group(h: Any, m: Memory, pool: int) -> int:
+    """The leaf with the lowest priority: a leaf that wins and says too little is brought up to date first."""
+    return lowest_waiting(h, m.w, pool) if waits(h, m) else tournament.winner(m, pool)
 
 
 @inner
-def lowest_group(h: Any, words: Any, pool: int) -> int:
-    """The leaf with the lowest priority: a leaf that wins and says too little is brought up to date first."""
+def lowest_waiting(h: Any, words: Any, pool: int) -> int:
+    """The same where leaves wait."""
     m = memory_of(words)
     leaf = tournament.winner(m, pool)
-    while waits(h, m):
+    while True:
         at = leaf_at(m, pool, leaf)
         if at.base == np.inf:
             break
@@ -245,10 +249,9 @@ def fill_leaves(h: Any, words: Any, stream: int) -> None:
         set_leaf(h, m, at, h.leader(h, m, record, stream), h.group_score(h, m, key, stream))
 
 
-@inner
-def lowest(h: Any, words: Any, pool: int) -> int:
+@inline
+def lowest(h: Any, m: Memory, pool: int) -> int:
     """The resident with the lowest priority."""
-    m = memory_of(words)
     leaf = h.lowest_leaf(h, m, pool)
     if leaf_at(m, pool, leaf).base == np.inf:
         return oldest(m, pool)  # no leaf holds anybody: cannot be, but a loop without end would be worse
@@ -274,7 +277,7 @@ def entered(h: Any, m: Memory, slot: int) -> None:
     if m.by_row:
         touch_row(h, m.w, slot, False)
     elif link_at(m, slot, 0).older < 0:
-        touch_group(h, m.w, key_of(m, slot, 0), stream_of(m, slot))
+        touch_group(h, m, key_of(m, slot, 0), stream_of(m, slot))
 
 
 @inline
@@ -285,7 +288,7 @@ def left(h: Any, m: Memory, slot: int) -> None:
     if m.by_row:
         touch_row(h, m.w, slot, True)
     elif link_at(m, slot, 0).older < 0:
-        lose_head(h, m.w, key_of(m, slot, 0), stream_of(m, slot))
+        lose_head(h, m, key_of(m, slot, 0), stream_of(m, slot))
 
 
 @inline
@@ -293,7 +296,8 @@ def freshen(h: Any, m: Memory, pool: int) -> None:
     """Decide the tournament at the present clock; begin to rank, if nothing had to be shed so far."""
     if m.head.ranking == 0:
         begin_ranking(h, m.w)
-    tournament.advance(m.w, pool, clock(m))
+    if m.drifting:
+        tournament.advance(m.w, pool, clock(m))
 
 
 @inner
@@ -301,6 +305,9 @@ def begin_ranking(h: Any, words: Any) -> None:
     """Keep tournaments from now on: all nodes are decided, also above leaves that nobody has used."""
     m = memory_of(words)
     m.head.ranking = 1
+    for pool in range(m.pools):  # a block that grew before has left them alone
+        for leaf in range(m.leaves):
+            tournament.clear(m, leaf_at(m, pool, leaf))
     touch_all(h, m.w)
     h.rebuild(h, m)
 
@@ -308,7 +315,7 @@ def begin_ranking(h: Any, words: Any) -> None:
 @inline
 def victim(h: Any, m: Memory, pool: int) -> int:
     """The resident with the lowest priority."""
-    return lowest(h, m.w, pool)
+    return lowest(h, m, pool)
 
 
 @inline
@@ -328,20 +335,19 @@ def hopeless(h: Any, m: Memory, r: Any, at: int, key: int) -> bool:
     if h.ending(h, m, pool) >= 0:
         return False
     ends = expiry_of(m, stream, r[at + R_TIME], stream_at(m, stream).rank - 1)
-    return below_all(h, m.w, key, stream, pool, ends)
+    return below_all(h, m, key, stream, pool, ends)
 
 
-@inner
-def below_all(h: Any, words: Any, key: int, stream: int, pool: int, ends: float) -> bool:
+@inline
+def below_all(h: Any, m: Memory, key: int, stream: int, pool: int, ends: float) -> bool:
     """Whether a row of a key that expires at a clock would have a lower priority than all residents of a pool."""
-    m = memory_of(words)
     score, now = h.group_score(h, m, key, stream), clock(m)
     if m.drifting:
         tournament.advance(m.w, pool, now)
         score = cut(score) * max(ends - now, 0.0)  # as a leaf computes it, to the last bit: ties decide
     if score < tournament.priority(m, leaf_at(m, pool, tournament.winner(m, pool)), now):
         return True  # a leaf never says too much
-    return score < tournament.priority(m, leaf_at(m, pool, lowest_group(h, m.w, pool)), now)
+    return waits(h, m) and score < tournament.priority(m, leaf_at(m, pool, lowest_group(h, m, pool)), now)
 
 
 @inline
@@ -354,6 +360,13 @@ def warm_path(h: Any, m: Memory, key: int, stream: int) -> None:
     for _ in range(PATH):
         fetch(m, node_at(m, pool, node).at)
         node >>= 1
+
+
+@inline
+def catch_up(h: Any, m: Memory) -> None:
+    """Write every leaf that may wait: whether leaves do depends on the size of the block."""
+    if m.head.ranking != 0 and waits(h, m):
+        touch_all(h, m.w)
 
 
 @inline
@@ -429,7 +442,7 @@ def leader(h: Any, m: Memory, record: Key, stream: int) -> int:
 @inline
 def lowest_leaf(h: Any, m: Memory, pool: int) -> int:
     """The leaf with the lowest priority, up to date."""
-    return lowest_group(h, m.w, pool)
+    return lowest_group(h, m, pool)
 
 
 @inline

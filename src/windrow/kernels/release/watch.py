@@ -23,6 +23,7 @@ from windrow.kernels.places import (
     before_at,
     chain,
     key_at,
+    ordered_at,
     promise_at,
     slot_at,
     step_at,
@@ -79,17 +80,24 @@ def measure_key(words: Any, stream: int, link: int, d: int, key: int, came: int,
             measure(m, promise, waited)
 
 
-@inner
-def measure_order(words: Any, line: Ordered, k: int, value: int, now: int) -> None:
-    """Let a value that lies below an earlier one tell how long ago that came, at most."""
-    m = memory_of(words)
-    low, high = 0, line.used  # the first step that lies above the value
+@inline
+def first_above(m: Memory, k: int, value: int) -> int:
+    """The first step of an ordered column that lies above a value."""
+    low, high = 0, ordered_at(m, k).used
     while low < high:
         mid = (low + high) >> 1
         if m.w[step_at(m, k, mid) + 1] > value:
             high = mid
         else:
             low = mid + 1
+    return low
+
+
+@inner
+def measure_order(words: Any, line: Ordered, k: int, value: int, now: int) -> None:
+    """Let a value that lies below an earlier one tell how long ago that came, at most."""
+    m = memory_of(words)
+    low = first_above(m, k, value)
     promise = promise_at(m, line.promise)
     first = m.w[step_at(m, k, low)]
     least = gap(now, first) if promise.in_time else now - first

@@ -29,6 +29,7 @@ from windrow.kernels.statistics.oracle import oracle_line
 from windrow.kernels.statistics.sketch import sketch_add, sketch_read
 
 MIX_STEP = 4.0
+LIGHT = 1e-100  # by what all weights are scaled down
 LEAST = 1e-300  # below what any count can be
 MOST_GAIN = 1e150  # times the largest weight, times more arrivals than can be counted, it is still a number
 
@@ -119,20 +120,27 @@ def learn_usual(h: Any, m: Memory, d: int, record: Key, stream: int) -> None:
         m.x[first + way] += (h.counted(h, m, record, stream, way) - m.x[first + way]) / m.x[first - 1]
 
 
+@inline
+def fade(h: Any, m: Memory) -> bool:
+    """Let the past weigh less after one arrival; True when all scores have changed."""
+    m.head.weight *= m.head.growth
+    grown = m.head.weight >= m.head.mix_until or m.head.weight * LIGHT >= 1.0
+    return (grown or m.streams > 2) and weigh_anew(h, m.w)
+
+
 @inner
-def fade(h: Any, words: Any) -> bool:
-    """Let the past weigh less after one arrival; True when all scores have changed.
+def weigh_anew(h: Any, words: Any) -> bool:
+    """After the weight has grown: True when all scores have changed.
 
     What all arrivals weigh beside recent ones does not grow with each of these, but in steps: a change of all scores
     is too much work for one arrival.
     """
     m = memory_of(words)
-    m.head.weight *= m.head.growth
     stepped = m.head.weight >= m.head.mix_until
     if stepped:
         m.head.mix *= MIX_STEP
         m.head.mix_until *= MIX_STEP
-    least = 1e-100
+    least = LIGHT
     if m.streams > 2:  # counts of all partners are multiplied
         least = float(np.exp(np.log(least) / (m.streams - 1)))
     if m.head.weight * least < 1.0:

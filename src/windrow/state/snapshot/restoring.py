@@ -236,7 +236,7 @@ class _Building:
         if plan.releases:
             status = self._column(stream, "status")
             _check(bool(((status >= 0) & (status <= at.SPARED)).all()), f"{stream}.status")
-            rows = np.where(status >= at.NO, at.BARE, np.arange(len(status)))
+            rows = np.where(is_bare(plan, status, self._column(stream, "cost")), at.BARE, np.arange(len(status)))
             live_columns.write_slots(words, first, at.Slot.row, rows)
         if plan.beside:
             departed = self._column(stream, "departed")
@@ -316,6 +316,11 @@ class _Building:
         _check(len({len(column) for column in kept.values()}) <= 1, "leaf")
         count = live_columns.finish(self.plan.hooks, words, ends, turn)
         _check(all(len(column) == count for column in kept.values()), "leaf")
+
+
+def is_bare(plan: Plan, status: np.ndarray, cost: np.ndarray) -> np.ndarray:
+    """Which residents are without payload, and charged so: No rows; where these are demoted, only some of them."""
+    return (status >= at.NO) & (cost == plan.row_bytes()) if plan.demotes else status >= at.NO
 
 
 def _check(fine: bool, name: str) -> None:

@@ -65,11 +65,11 @@ def windowed(stream: Timed, kind: str, length: int, by: Sequence[str] = ()) -> R
         until = np.full(count, FOREVER)
     else:
         numbers = row_numbers([stream.table[c] for c in by]) if kind == "partition" else np.zeros(count, np.int64)
-        until = _until_pushed_out(stream.at, numbers, length)
+        until = until_pushed_out(stream.at, numbers, length)
     return Relation(stream.table, stream.at, until)
 
 
-def _until_pushed_out(at: Ints, numbers: Ints, rows: int) -> Ints:
+def until_pushed_out(at: Ints, numbers: Ints, rows: int) -> Ints:
     """When the row that is `rows` behind in the same part comes."""
     order = np.argsort(numbers, kind="stable")
     until = np.full(len(at), FOREVER)
@@ -93,6 +93,12 @@ def row_numbers(columns: Sequence[Any]) -> Ints:
             both = numbers * (len(encoded.dictionary) + 1) + own
             numbers = np.unique(both, return_inverse=True)[1].astype(np.int64)
     return np.zeros(0, np.int64) if numbers is None else numbers
+
+
+def stacked(tables: Sequence[pa.Table], name: str) -> pa.ChunkedArray:
+    """A column of several tables, one below the other."""
+    kind = tables[0].schema.field(name).type
+    return pa.chunked_array([chunk for table in tables for chunk in table[name].chunks], type=kind)
 
 
 def spells(numbers: Ints, since: Ints, until: Ints) -> tuple[Ints, Ints, Ints]:
