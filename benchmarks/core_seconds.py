@@ -26,10 +26,10 @@ def python_bytes() -> int:
     total = 0
     for pid in _used(os.getpid()):
         try:
-            if b"pyspark" in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0", 3)[2]:
+            if Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0", 3)[1:3] == [b"-m", b"pyspark.daemon"]:
                 lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
                 total += 1024 * next(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
-        except (OSError, IndexError, StopIteration):  # it has ended meanwhile, or is no Python
+        except (OSError, StopIteration):  # it has ended meanwhile
             continue
     return total
 

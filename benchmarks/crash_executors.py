@@ -125,7 +125,7 @@ def main() -> None:
     args = parser.parse_args()
     root = Path(tempfile.mkdtemp(prefix="windrow-crash-"))
     try:
-        write_streams(root / "streams", args.files, args.rows, args.seed)
+        write_streams(root / "streams", args.files, args.rows, args.seed, once=False)
         alone, killed = root / "alone", root / "killed"
         alone.mkdir()
         killed.mkdir()

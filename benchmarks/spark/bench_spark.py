@@ -72,7 +72,7 @@ def session(partitions: int) -> SparkSession:
     options = {
         "spark.driver.memory": "6g", "spark.ui.enabled": "false", "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": partitions, "spark.log.level": "ERROR",
-        "spark.ui.showConsoleProgress": "false",
+        "spark.ui.showConsoleProgress": "false", "spark.sql.streaming.numRecentProgressUpdates": "1000",
     }  # fmt: skip
     for name, value in options.items():
         builder = builder.config(name, value)
