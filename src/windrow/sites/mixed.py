@@ -18,11 +18,11 @@ import numpy as np
 import pyarrow as pa
 
 from windrow.sites.bound import NEVER, TIME
-from windrow.sites.edges import Edge, Moments, Window, Windows
+from windrow.sites.edges import Edge, Window, Windows
 from windrow.sites.messages import Part
 from windrow.sites.rows import RowStore
 from windrow.sites.semijoins import copied
-from windrow.sites.steps import State, Step, rows_in
+from windrow.sites.steps import State, Step, Timed, rows_in
 from windrow.sites.values import PLACES, Codes, Values, codes_of, places
 from windrow.state.columns import empty_table
 
@@ -34,14 +34,13 @@ def key_schema(edge: Edge) -> pa.Schema:
     return pa.schema([edge.batch.field(c) for c in dict.fromkeys(edge.bound.keys(edge.stream, edge.done).mine)])
 
 
-class Tell(Step):
+class Tell(Timed):
     """Reads the window's batch, its clock: writes new values (v_J), and counts or what is gone (v_C)."""
 
     def __init__(self, edge: Edge, name: str, windows: Windows) -> None:
         super().__init__(edge, name, windows)
         self.keys = edge.bound.keys(edge.stream, edge.done)
         self.values = Values()
-        self.moments = Moments(edge)
         self.store = RowStore(self.kept(edge))  # its marks: the number of the row's entry
 
     @staticmethod
@@ -237,13 +236,12 @@ class Answer(Tell):
         self.lows = tables["lows"]["low"].to_pylist()
 
 
-class Meet(Step):
+class Meet(Timed):
     """Reads arriving rows, new full rows, full rows that were asked for, the clock: writes the joined rows."""
 
     def __init__(self, edge: Edge, name: str, windows: Windows) -> None:
         super().__init__(edge, name, windows)
         self.window = Window(edge, windows, name, label=name)
-        self.moments = Moments(edge)
 
     def run(self, interval: int, parts: list[Part | None]) -> list[Part]:
         """Insert, join, let go."""
@@ -257,9 +255,3 @@ class Meet(Step):
         self.moments.pass_on(clock)
         self.window.held.release(self.name, self.moments.low(interval + 1))
         return [Part(joined)]
-
-    def state(self) -> State:
-        return {"before": self.moments.before}, {}
-
-    def load(self, numbers: dict[str, Any], tables: dict[str, pa.Table]) -> None:
-        self.moments.before = int(numbers["before"])

@@ -11,16 +11,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from windrow.sites.edges import Edge, Moments, Window, Windows
+from windrow.sites.edges import Edge, Window, Windows
 from windrow.sites.messages import Part
 from windrow.sites.rows import RowStore
-from windrow.sites.steps import State, Step, rows_in
+from windrow.sites.steps import State, Timed, rows_in
 from windrow.state.columns import empty_table
 
 SEQ = "@seq"
 
 
-class Unsent(Step):
+class Unsent(Timed):
     """Reads partial rows (K1), the window's batch, its clock: writes the rows that the copy lacks (delta W2').
 
     With them goes how many of the rows that were sent have expired after the interval: the update of the copy.
@@ -32,7 +32,6 @@ class Unsent(Step):
         schema = edge.batch.append(pa.field(SEQ, pa.int64()))
         self.held = windows(shape, "", schema, [edge.arriving.field(c).type for c in shape.asked])
         self.held.join_users(name)
-        self.moments = Moments(edge)
         self.store = RowStore(self.schemas(edge)[0])  # its marks: 1 for a row that was sent
 
     @staticmethod
@@ -77,7 +76,7 @@ class Unsent(Step):
         self.store = RowStore.of(tables["rows"], int(numbers["first"]))
 
 
-class Copied(Step):
+class Copied(Timed):
     """Reads arriving rows, the rows that the copy lacks, the window's clock: writes the joined rows.
 
     The copy is a queue in order of (time, sequence): rows that come later may be older than those that are there.
@@ -86,7 +85,6 @@ class Copied(Step):
     def __init__(self, edge: Edge, name: str, windows: Windows) -> None:
         super().__init__(edge, name, windows)
         self.window = Window(edge, windows, name, label=name)
-        self.moments = Moments(edge)
         self.queue = np.zeros(0, np.int64)  # the last moments of the rows in the copy, rising
 
     def run(self, interval: int, parts: list[Part | None]) -> list[Part]:

@@ -56,6 +56,9 @@ class Step(ABC):
     def __init__(self, edge: Edge, name: str, windows: Windows) -> None:
         self.edge, self.name = edge, name
 
+    def begin(self, rows: int) -> None:  # noqa: B027 most do not count
+        """So many rows of the window's stream came before the first interval."""
+
     @abstractmethod
     def run(self, interval: int, parts: list[Part | None]) -> list[Part]:
         """Take an interval: a part for each channel that is read, in their order (None before a lagging channel's first
@@ -74,12 +77,29 @@ class Step(ABC):
         return [edge.joined]
 
 
+class Timed(Step):
+    """A step that asks a window about moments, or lets go of rows by them."""
+
+    def __init__(self, edge: Edge, name: str, windows: Windows) -> None:
+        super().__init__(edge, name, windows)
+        self.moments = Moments(edge)
+
+    def begin(self, rows: int) -> None:
+        self.moments.before = rows
+
+    def state(self) -> State:
+        return {"before": self.moments.before}, {}
+
+    def load(self, numbers: dict[str, Any], tables: dict[str, pa.Table]) -> None:
+        self.moments.before = int(numbers["before"])
+
+
 def rows_in(part: Part | None) -> pa.Table | None:
     """The rows of a part, if it is there."""
     return None if part is None else part.table
 
 
-class Join(Step):
+class Join(Timed):
     """Reads arriving rows, the window's batch, its clock: writes the joined rows.
 
     The window takes the interval's batch when the arriving rows of the interval are here, and lets go of a row when the
@@ -89,7 +109,6 @@ class Join(Step):
     def __init__(self, edge: Edge, name: str, windows: Windows) -> None:
         super().__init__(edge, name, windows)
         self.window = Window(edge, windows, name)
-        self.moments = Moments(edge)
 
     def run(self, interval: int, parts: list[Part | None]) -> list[Part]:
         """Store the batch, join, let go."""
@@ -102,12 +121,6 @@ class Join(Step):
         self.moments.pass_on(clock)
         self.window.held.release(self.name, self.moments.low(interval + 1))
         return [Part(joined)]
-
-    def state(self) -> State:
-        return {"before": self.moments.before}, {}
-
-    def load(self, numbers: dict[str, Any], tables: dict[str, pa.Table]) -> None:
-        self.moments.before = int(numbers["before"])
 
 
 class Project(Step):
@@ -127,7 +140,7 @@ class Project(Step):
 FOUND = pa.schema([pa.field("found", pa.bool_())])
 
 
-class Judge(Step):
+class Judge(Timed):
     """Reads partial rows, the window's batch, its clock: writes a bit for each partial row, whether it has partners.
 
     The reduced K1 of the paper is the partial rows themselves; both ends know their order, so a bit is enough.
@@ -136,7 +149,6 @@ class Judge(Step):
     def __init__(self, edge: Edge, name: str, windows: Windows) -> None:
         super().__init__(edge, name, windows)
         self.window = Window(edge, windows, name)
-        self.moments = Moments(edge)
 
     @staticmethod
     def schemas(edge: Edge) -> list[pa.Schema]:
@@ -153,12 +165,6 @@ class Judge(Step):
         self.moments.pass_on(clock)
         held.release(self.name, self.moments.low(interval + 1))
         return [Part(pa.table({"found": pa.array(found, pa.bool_())}, schema=FOUND))]
-
-    def state(self) -> State:
-        return {"before": self.moments.before}, {}
-
-    def load(self, numbers: dict[str, Any], tables: dict[str, pa.Table]) -> None:
-        self.moments.before = int(numbers["before"])
 
 
 class Reduce(Step):
