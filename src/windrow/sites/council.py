@@ -101,6 +101,7 @@ class Council:
         self.homes = dict(plan.sites)
         self.decided = 0  # checks whose decision is known here
         self.surveys: dict[int, dict[str, dict[str, Part]]] = {}  # at the seat: by check and stream
+        self.told: dict[int, dict[str, Part]] = {}  # decisions that came before earlier ones
         self.known: dict[str, float] = {}  # what streams were like when the plan was chosen
 
     # -- checks ----------------------------------------------------------------------------------------------------
@@ -135,6 +136,13 @@ class Council:
         if check < self.decided or stream in self.surveys.get(check, {}):
             return False
         self.surveys.setdefault(check, {})[stream] = dict(parts)
+        return True
+
+    def tell(self, check: int, parts: Mapping[str, Part]) -> bool:
+        """A decision, perhaps before an earlier one; False if it came before."""
+        if check < self.decided or check in self.told:
+            return False
+        self.told[check] = dict(parts)
         return True
 
     def complete(self) -> bool:
@@ -223,11 +231,13 @@ class Council:
             for check, streams in self.surveys.items()
             for stream, parts in streams.items()
         ]
-        return {"decided": self.decided, "known": self.known, "surveys": surveys}
+        told = [[check, put(form.table_bytes(parts[self.DECISION].table))] for check, parts in self.told.items()]
+        return {"decided": self.decided, "known": self.known, "surveys": surveys, "told": told}
 
     def load(self, head: Mapping[str, Any], snap: form.Snapshot) -> None:
         """Go on from a state."""
         self.decided, self.known, self.surveys = head["decided"], dict(head["known"]), {}
+        self.told = {check: {self.DECISION: Part(form.table_of(snap.parts[at]))} for check, at in head["told"]}
         for check, stream, parts in head["surveys"]:
             tables = {c: Part(form.table_of(snap.parts[at]), facts) for c, (facts, at) in parts.items()}
             self.surveys.setdefault(check, {})[stream] = tables

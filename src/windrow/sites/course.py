@@ -177,10 +177,10 @@ class Course:
 
     def _counsel(self, council: Council, message: Message) -> bool:
         if message.step == council.DECISION:
-            if message.interval != council.decided:
-                return False
-            self._adopt(*council.read(message.parts))
-            return True
+            fresh = council.tell(message.interval, message.parts)
+            while (told := council.told.pop(council.decided, None)) is not None:
+                self._adopt(*council.read(told))
+            return fresh
         fresh = council.hear(message.interval, message.step.partition(" ")[2], message.parts)
         self._consider()
         return fresh
@@ -309,6 +309,10 @@ class Course:
     def counters(self) -> dict[str, Mapping[str, int]]:
         """What arrived at each own stream, and what was not joined."""
         return {stream: intake.counters for stream, intake in self.intakes.items()}
+
+    def plan_at(self, interval: int) -> dict[str, Any]:
+        """The plan of an interval, as `plans` tells it."""
+        return [told for told in self.plans() if told["begins"] <= interval][-1]
 
     def plans(self) -> list[dict[str, Any]]:
         """The plans so far: number, id, the interval at which it begins, and why."""

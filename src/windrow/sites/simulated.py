@@ -181,31 +181,32 @@ class _Run:
                 f"the tables span {self.intervals:,} intervals: give the plan an origin, or a longer interval"
             )
         self.taken = {stream: 0 for stream, _ in self.plan.sites}
-        for interval in range(self.intervals):
-            now = (interval + 1) * self.tau
+        for self.ended in range(self.intervals):
+            now = (self.ended + 1) * self.tau
             self._deliver(now)
-            for stream, site in self.plan.sites:
-                self._feed(stream, site, interval + 1, now)
+            self._feed(self.ended + 1, now)
+        self.ended = self.intervals
         self._deliver(float("inf"))
         return self._close(last + 1)
 
-    def _feed(self, stream: str, name: str, until: int, now: float) -> None:
-        """Let a stream take the intervals that have ended; those of which the plan is not known yet wait."""
-        while self.taken[stream] < min(until, self.sites[name].limit):
-            interval = self.taken[stream]
-            outcome = self.sites[name].take(stream, interval, self.rows[stream].get(interval))
-            self.taken[stream] += 1
-            self._settle(name, outcome, now)
-            self._advance(name, now)
+    def _feed(self, until: int, now: float) -> None:
+        """Let streams take the intervals that have ended; those of which the plan is not known yet wait."""
+        moved = True
+        while moved:
+            moved = False
+            for stream, name in self.plan.sites:
+                while self.taken[stream] < min(until, self.sites[name].limit):
+                    interval, moved = self.taken[stream], True
+                    outcome = self.sites[name].take(stream, interval, self.rows[stream].get(interval))
+                    self.taken[stream] += 1
+                    self._settle(name, outcome, now)
+                    self._advance(name, now)
 
     def _deliver(self, until: float) -> None:
         while self.events and self.events[0][0] <= until:
             now, _, receiver, data = heapq.heappop(self.events)
             self._arrive(receiver, data, now)
-            ended = self.intervals if until == float("inf") else int(until / self.tau)
-            if self.sites[receiver].council is not None:
-                for stream, site in self.plan.sites:
-                    self._feed(stream, site, min(ended, int(now / self.tau), self.intervals), now)
+            self._feed(self.ended, now)  # streams that had to wait for a plan
 
     def _arrive(self, receiver: str, data: Any, now: float) -> None:
         """Hand a message over, and then those that came before their plan."""

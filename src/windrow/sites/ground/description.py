@@ -6,6 +6,7 @@ Every site has a copy of the file. Beside what planning needs it has
                                                        { sequences = { clicks = [["orders", "SM-D1"]], … } }
     hold = "256 MB"                                    what a site may hold for others that are away or behind
     snapshot = "32 MB"                                 how much may come in before state is written anew
+    replan = { every = "1 minute", gain = 0.15 }       look at the plan again, and replace it (sites/council.py)
 
     [streams.clicks]
     file = "clicks"                                    a file, or a folder; or none: rows are handed over, as by Spark
@@ -42,6 +43,8 @@ from windrow.errors import SpecError, alternatives
 from windrow.files import open_table
 from windrow.record import number
 from windrow.sites.bound import Bound
+from windrow.sites.council import Replan
+from windrow.sites.course import Course
 from windrow.sites.ground.trust import Trust, read_token
 from windrow.sites.messages import VERSION
 from windrow.sites.network import Network
@@ -180,10 +183,25 @@ class Description:
         return Network(self.plan, self.schemas)
 
     @cached_property
+    def replan(self) -> Replan | None:
+        """When the plan is looked at again."""
+        given = self.setting.data.get("replan")
+        if given is None:
+            return None
+        found = Replan.from_dict(_known(given, None, f"{self.path}: replan"))
+        return found if found.objective else found.with_(objective=self.setting.objective)
+
+    def course(self, name: str) -> Course:
+        """A site at its beginning."""
+        s = self.setting
+        return Course(self.plan, self.schemas, name, replan=self.replan, links=s.links, step_seconds=s.step_seconds)
+
+    @cached_property
     def id(self) -> str:
-        """A digest of all that sites must agree on: plan, columns, form of messages."""
+        """A digest of all that sites must agree on: plan, columns, form of messages, when the plan is looked at."""
         columns = [[n, [[f.name, str(f.type)] for f in self.schemas[n]]] for n in self.query.names]
-        return hashlib.sha256(json.dumps([VERSION, self.plan.id, columns]).encode()).hexdigest()[:16]
+        agreed = [VERSION, self.plan.id, columns, None if self.replan is None else self.replan.to_dict()]
+        return hashlib.sha256(json.dumps(agreed).encode()).hexdigest()[:16]
 
     def trust(self, name: str | None = None) -> Trust:
         """Who may talk to a site, and what it shows; without a name, what anybody at this place can show."""

@@ -38,7 +38,8 @@ class Figures:
         rates = self._rates(now, totals)
         self.last = {
             "site": running.name,
-            "plan": running.network.plan.id,
+            "plan": running.site.plan_at(running.lowest),
+            "plans": running.site.plans(),
             "interval": running.lowest,
             "done": running.done,
             "first_row_at": running.first_row_at,
