@@ -27,6 +27,7 @@ import pyarrow as pa
 
 from windrow.errors import InputError, SnapshotError, SpecError
 from windrow.sites.bound import UNTIL, Bound
+from windrow.sites.budget import Budget, Loss
 from windrow.sites.council import Council, Replan
 from windrow.sites.intake import Intake
 from windrow.sites.links import Links
@@ -47,12 +48,15 @@ class Course:
     def __init__(
         self, plan: Plan, schemas: Mapping[str, pa.Schema], name: str, *, heads: Collection[str] | None = None,
         switches: Sequence[tuple[int, Plan]] = (), replan: Replan | None = None, links: Links | None = None,
-        step_seconds: float = 1.0,
+        step_seconds: float = 1.0, budget: Budget | None = None,
     ) -> None:  # fmt: skip
+        if budget is not None and (switches or replan is not None):
+            raise SpecError("a budget and a change of plans do not go together: both plans hold windows for a while")
+        self.budget, self.matched = budget, dict[str, int]()  # rows that sequences have delivered here
         self.name, self.schemas, self.heads = name, dict(schemas), heads
         self.networks = [Network(plan, schemas, heads)]
         self.reasons = ["the first plan"]
-        self.sites: dict[int, Site] = {0: Site(self.networks[0], name)}  # by the number of the plan
+        self.sites: dict[int, Site] = {0: Site(self.networks[0], name, budget)}  # by the number of the plan
         self.bound = Bound(plan.query, self.schemas, plan.interval, plan.origin)
         mine = [stream for stream, site in plan.sites if site == name]
         self.intakes = {stream: Intake(self.bound, stream) for stream in mine}
@@ -100,7 +104,7 @@ class Course:
         """The site under a plan; None if that has ended here."""
         if number not in self.sites and number > max(self.sites):
             for k in range(max(self.sites) + 1, number + 1):
-                self.sites[k] = Site(self.networks[k], self.name)
+                self.sites[k] = Site(self.networks[k], self.name, self.budget)
         return self.sites.get(number)
 
     # -- in --------------------------------------------------------------------------------------------------------
@@ -255,6 +259,9 @@ class Course:
             found = site.advance()
             outcome.messages += found.messages
             outcome.results += found.results
+            for channel, _, table in found.results:
+                edge = channel.removesuffix("=>")
+                self.matched[edge] = self.matched.get(edge, 0) + table.num_rows
             outcome.fired += found.fired
             if self._over(number):
                 del self.sites[number]
@@ -306,6 +313,10 @@ class Course:
         """How many rows windows and copies hold."""
         return sum(site.resident_rows for site in self.sites.values())
 
+    def losses(self) -> list[Loss]:
+        """What windows and stores have taken, hold and have shed, where there is a budget."""
+        return [loss for site in self.sites.values() for loss in site.losses()]
+
     def counters(self) -> dict[str, Mapping[str, int]]:
         """What arrived at each own stream, and what was not joined."""
         return {stream: intake.counters for stream, intake in self.intakes.items()}
@@ -344,6 +355,7 @@ class Course:
             "site": self.name, "plan": self.networks[0].id, "intakes": intakes, "plans": plans,
             "sites": {str(number): put(site.snapshot()) for number, site in self.sites.items()},
             "council": None if self.council is None else self.council.state(put), "repeated": self.repeated,
+            "matched": self.matched,
             "said": [put(message.encode(None)) for message in self._said.messages],
         }  # fmt: skip
         return form.write(header, parts)
@@ -363,7 +375,7 @@ class Course:
             self.networks.append(Network(made, self.schemas, self.heads, len(self.networks), begin))
             self.reasons.append(why)
         self.sites = {
-            int(number): Site.restore(snap.parts[at].to_pybytes(), self.networks[int(number)])
+            int(number): Site.restore(snap.parts[at].to_pybytes(), self.networks[int(number)], self.budget)
             for number, at in head["sites"].items()
         }
         for stream, (numbers, at, past) in head["intakes"].items():
@@ -373,7 +385,7 @@ class Course:
                 self.pasts[stream].load(form.table_of(snap.parts[past]))
         if self.council is not None:
             self.council.load(head["council"], snap)
-        self.repeated = head["repeated"]
+        self.repeated, self.matched = head["repeated"], dict(head["matched"])
         decoded = [self.decode(snap.parts[at].to_pybytes()) for at in head["said"]]
         self._said = Outcome([message for message in decoded if message is not None])
         return self

@@ -37,11 +37,13 @@ def key_schema(edge: Edge) -> pa.Schema:
 class Tell(Timed):
     """Reads the window's batch, its clock: writes new values (v_J), and counts or what is gone (v_C)."""
 
+    stores = 1
+
     def __init__(self, edge: Edge, name: str, windows: Windows) -> None:
         super().__init__(edge, name, windows)
         self.keys = edge.bound.keys(edge.stream, edge.done)
         self.values = Values()
-        self.store = RowStore(self.kept(edge))  # its marks: the number of the row's entry
+        self.store = RowStore(self.kept(edge), windows.share)  # its marks: the number of the row's entry
 
     @staticmethod
     def kept(edge: Edge) -> pa.Schema:
@@ -56,13 +58,16 @@ class Tell(Timed):
         """Algorithm 9 at the window, without full rows."""
         batch, clock = (rows_in(part) for part in parts)
         assert batch is not None
-        told, _ = self._update(interval, batch)
+        told, _ = self._update(interval, self.store.admit(batch))
         self.moments.pass_on(clock)
         self.store.forget(NEVER)
         return told
 
     def _update(self, interval: int, batch: pa.Table) -> tuple[list[Part], np.ndarray]:
-        """Count new rows and those that expire: new values and counts; and which entry each row of the batch has."""
+        """Count new rows and those that expire: new values and counts; and which entry each row of the batch has.
+
+        The batch is what the store has room for (`RowStore.admit`).
+        """
         place, first = self.values.add(self.codes(batch))
         number = self.values.number[place]
         until = self.edge.bound.until(self.edge.stream, batch)
@@ -92,13 +97,13 @@ class Tell(Timed):
         return batch.select(key_schema(self.edge).names).take(pa.array(first))
 
     def state(self) -> State:
-        numbers = {"before": self.moments.before, "first": self.store.first}
+        numbers = {"before": self.moments.before, "store": self.store.numbers()}
         return numbers | {"next": self.values.next}, {"values": self.values.table(), "rows": self.store.table()}
 
     def load(self, numbers: dict[str, Any], tables: dict[str, pa.Table]) -> None:
         self.moments.before = int(numbers["before"])
         self.values = Values.of(tables["values"], int(numbers["next"]))
-        self.store = RowStore.of(tables["rows"], int(numbers["first"]))
+        self.store.load(tables["rows"], numbers["store"])
 
 
 class Known(Step):
@@ -199,6 +204,7 @@ class Answer(Tell):
         assert batch is not None
         answered = empty_table(copied(self.edge)) if asked is None else self._answer(asked)
         self.lows.append(self.moments.low(interval))
+        batch = self.store.admit(batch)
         told, number = self._update(interval, batch)
         place, here = self._places(number)
         sent = np.zeros(len(number), np.bool_)
@@ -238,6 +244,8 @@ class Answer(Tell):
 
 class Meet(Timed):
     """Reads arriving rows, new full rows, full rows that were asked for, the clock: writes the joined rows."""
+
+    stores = 1
 
     def __init__(self, edge: Edge, name: str, windows: Windows) -> None:
         super().__init__(edge, name, windows)

@@ -26,13 +26,14 @@ class Unsent(Timed):
     With them goes how many of the rows that were sent have expired after the interval: the update of the copy.
     """
 
+    stores = 2
+
     def __init__(self, edge: Edge, name: str, windows: Windows) -> None:
         super().__init__(edge, name, windows)
         shape = edge.shape((SEQ,))
         schema = edge.batch.append(pa.field(SEQ, pa.int64()))
-        self.held = windows(shape, "", schema, [edge.arriving.field(c).type for c in shape.asked])
-        self.held.join_users(name)
-        self.store = RowStore(self.schemas(edge)[0])  # its marks: 1 for a row that was sent
+        self.held = windows(shape, "", name, schema, [edge.arriving.field(c).type for c in shape.asked])
+        self.store = RowStore(self.schemas(edge)[0], windows.share)  # its marks: 1 for a row that was sent
 
     @staticmethod
     def schemas(edge: Edge) -> list[pa.Schema]:
@@ -42,7 +43,7 @@ class Unsent(Timed):
         """Store the batch, find what is asked for, count what expires."""
         partial, batch, clock = (rows_in(part) for part in parts)
         assert partial is not None and batch is not None
-        self._take(interval, batch)
+        self._take(interval, self.store.admit(batch))
         rows = self._unsent(interval, partial)
         self.moments.pass_on(clock)
         low = self.moments.low(interval + 1)
@@ -68,12 +69,12 @@ class Unsent(Timed):
         return self.store.take(place)
 
     def state(self) -> State:
-        numbers = {"before": self.moments.before, "first": self.store.first}
+        numbers = {"before": self.moments.before, "store": self.store.numbers()}
         return numbers, {"rows": self.store.table()}
 
     def load(self, numbers: dict[str, Any], tables: dict[str, pa.Table]) -> None:
         self.moments.before = int(numbers["before"])
-        self.store = RowStore.of(tables["rows"], int(numbers["first"]))
+        self.store.load(tables["rows"], numbers["store"])
 
 
 class Copied(Timed):
@@ -81,6 +82,8 @@ class Copied(Timed):
 
     The copy is a queue in order of (time, sequence): rows that come later may be older than those that are there.
     """
+
+    stores = 1
 
     def __init__(self, edge: Edge, name: str, windows: Windows) -> None:
         super().__init__(edge, name, windows)

@@ -16,9 +16,11 @@ import numpy as np
 import pyarrow as pa
 
 from windrow.engine.intake import as_table
+from windrow.engine.metrics import Metrics
 from windrow.engine.prepare import rows_of, tables
 from windrow.errors import InputError
 from windrow.sites.bound import Bound
+from windrow.sites.budget import Budget, together
 from windrow.sites.council import Replan
 from windrow.sites.course import Course
 from windrow.sites.links import HEADER_BYTES, Link, Links
@@ -61,6 +63,8 @@ class Simulation:
     money: float = 0.0
     peak_rows: dict[str, int] = field(default_factory=dict)
     counters: dict[str, dict[str, int]] = field(default_factory=dict)
+    metrics: Metrics | None = None  # of all windows and stores under a budget, with one recall
+    held: dict[str, tuple[int, int]] = field(default_factory=dict)  # by site, under a budget: the most rows and bytes
     plans: list[dict[str, Any]] = field(default_factory=list)  # number, id, the interval at which it began, and why
 
     @property
@@ -95,6 +99,7 @@ class Simulation:
             "money": self.money,
             "intervals": self.intervals,
             "plans": self.plans,
+            "metrics": None if self.metrics is None else self.metrics.to_dict(),
             "links": {f"{a} -> {b}": vars(t) for (a, b), t in sorted(self.links.items())},
         }
 
@@ -103,6 +108,7 @@ def simulate(
     plan: Plan | Planned, inputs: Mapping[str, Any], links: Any = None, *, seed: int = 0, codec: str | None = CODEC,
     step_seconds: float = 1.0, restore: float = 0.0, heads: Collection[str] | None = None,
     widths: Mapping[str, float] | None = None, replan: Replan | Sequence[tuple[int, Plan]] | None = None,
+    memory: Any = None, policy: Any = None,
 ) -> Simulation:  # fmt: skip
     """Run a plan over whole tables, one per stream, on simulated links.
 
@@ -117,6 +123,8 @@ def simulate(
             only as wide as one says.
         replan: when the plan is looked at again, and replaced by one that costs less; or (interval, plan) of plans that
             replace each other from these intervals on.
+        memory: what each site may hold, in rows or bytes, or a mapping from sites; None is anything.
+        policy: by which windows that are full shed; None is "auto".
     """
     if isinstance(replan, Replan) and replan.objective is None and isinstance(plan, Planned):
         replan = replan.with_(objective=plan.search.model.objective)
@@ -127,6 +135,7 @@ def simulate(
     ways = Links(links)
     schemas = {name: table.schema for name, table in given.items()}
     how: dict[str, Any] = {"heads": heads, "links": ways, "step_seconds": step_seconds}
+    how |= {"budget": Budget.of(memory, policy)}
     how |= {"replan": replan} if isinstance(replan, Replan) else {"switches": tuple(replan or ())}
     run = _Run(lambda name: Course(plan, schemas, name, **how), plan, ways, seed, codec, step_seconds, restore, widths)
     return run.run(given)
@@ -275,6 +284,16 @@ class _Run:
         result.intervals, result.seconds = intervals, intervals * self.tau
         result.peak_rows = dict(self.peaks)
         result.plans = self.sites[self.plan.places[0]].plans()
+        if any(site.budget is not None for site in self.sites.values()):
+            matched: dict[str, int] = defaultdict(int)
+            for site in self.sites.values():
+                for edge, rows in site.matched.items():
+                    matched[edge] += rows
+            losses = [loss for site in self.sites.values() for loss in site.losses()]
+            result.metrics = together(losses, matched, self.plan.query.names)
+            for name, site in self.sites.items():
+                peaks = [(loss.metrics.peak_rows, loss.metrics.peak_bytes) for loss in site.losses()]
+                result.held[name] = (sum(rows for rows, _ in peaks), sum(size for _, size in peaks))
         for site in self.sites.values():
             result.counters |= {stream: dict(counts) for stream, counts in site.counters().items()}
         return result

@@ -17,10 +17,11 @@ from typing import Any
 import pyarrow as pa
 
 from windrow.errors import InputError, SnapshotError
+from windrow.sites.budget import Budget, Loss, counted
 from windrow.sites.edges import Windows
-from windrow.sites.held import Held, Shape
 from windrow.sites.messages import Message, Part
 from windrow.sites.network import Network
+from windrow.sites.rows import RowStore
 from windrow.sites.steps import Placed, Step
 from windrow.state.snapshot import form
 
@@ -37,22 +38,17 @@ class Outcome:
 class Site:
     """A place of a network."""
 
-    def __init__(self, network: Network, name: str) -> None:
-        self.network, self.name = network, name
-        self.windows: dict[tuple[Shape, str], Held] = {}
+    def __init__(self, network: Network, name: str, budget: Budget | None = None) -> None:
+        self.network, self.name, self.budget = network, name, budget
         self.placed: list[Placed] = [step for step in network.steps if step.site == name]
-        self.steps: list[Step] = [p.kind(p.edge, p.name, self._window) for p in self.placed]
+        stores = sum(placed.kind.stores for placed in self.placed)
+        self.windows = Windows(None if budget is None else budget.share(name, stores))
+        self.steps: list[Step] = [p.kind(p.edge, p.name, self.windows) for p in self.placed]
         self.next: list[int] = [network.first] * len(self.steps)  # the interval that each step takes next
         self.waiting: dict[str, dict[int, Part]] = {
             port.channel: {} for p in self.placed for port in p.reads if network.known(port.channel)
         }
         self.repeated = 0  # messages that came again
-
-    def _window(self, shape: Shape, label: str, schema: pa.Schema, types: list[Any]) -> Held:
-        key = (shape, label)
-        if key not in self.windows:
-            self.windows[key] = Held(shape, schema, types)
-        return self.windows[key]
 
     # -- in --------------------------------------------------------------------------------------------------------
 
@@ -172,7 +168,7 @@ class Site:
         for step, following in zip(self.steps, self.next, strict=True):
             numbers, tables = step.state()
             steps.append([step.name, following, numbers, {n: put(form.table_bytes(t)) for n, t in tables.items()}])
-        windows = [[header, put(data)] for header, data in (held.snapshot() for held in self.windows.values())]
+        windows = [[header, put(data)] for header, data in (held.snapshot() for held in self.windows.held.values())]
         waiting = {
             channel: [[i, dict(part.facts), put(form.table_bytes(part.table))] for i, part in sorted(queue.items())]
             for channel, queue in self.waiting.items()
@@ -184,19 +180,19 @@ class Site:
         return form.write(header, parts)
 
     @classmethod
-    def restore(cls, data: bytes, network: Network) -> "Site":
+    def restore(cls, data: bytes, network: Network, budget: Budget | None = None) -> "Site":
         """The site of a snapshot, in the network that it was taken from."""
         snap = form.read(data)
         head = snap.header
         if head.get("plan") != network.id:
             raise SnapshotError(f"the snapshot is of plan {head.get('plan')}, not of plan {network.id}")
-        site = cls(network, head["site"])
+        site = cls(network, head["site"], budget)
         for k, (name, following, numbers, tables) in enumerate(head["steps"]):
             if site.steps[k].name != name:
                 raise SnapshotError.impossible(f"the step {name!r} is not at its place")
             site.next[k] = following
             site.steps[k].load(numbers, {n: form.table_of(snap.parts[at]) for n, at in tables.items()})
-        for held, (numbers, at) in zip(site.windows.values(), head["windows"], strict=True):
+        for held, (numbers, at) in zip(site.windows.held.values(), head["windows"], strict=True):
             held.restore(numbers, snap.parts[at].to_pybytes())
         for channel, queue in head["waiting"].items():
             site.waiting[channel] = {i: Part(form.table_of(snap.parts[at]), facts) for i, facts, at in queue}
@@ -206,7 +202,7 @@ class Site:
     @property
     def resident_rows(self) -> int:
         """How many rows its windows and copies hold."""
-        return sum(held.resident_rows for held in self.windows.values())
+        return sum(held.resident_rows for held in self.windows.held.values())
 
     def finished(self, end: int) -> bool:
         """Whether all is done of a plan whose sources go up to an interval."""
@@ -229,6 +225,25 @@ class Site:
                         continue  # another step here, which waits itself
                     who = f"stream {stream}"
                 found[who] = min(at, found.get(who, at))
+        return found
+
+    def losses(self) -> list[Loss]:
+        """What windows and stores have taken, hold and have shed, where there is a budget."""
+        if self.windows.share is None:
+            return []
+        found, names = [], self.network.plan.query.names
+        of = {step.name: step.edge for step in self.steps}
+        for (_, user), held in self.windows.held.items():
+            metrics, edge = held.engine.metrics, of[user]
+            lost = max((metrics.exact_matched or 0.0) - metrics.matched, 0.0)
+            joined = metrics.matched if held.joined is None else held.joined  # not with those that came later
+            told = {"matched": joined, "exact_matched": joined + lost}
+            told |= {"peak_rows": metrics.peak_rows, "peak_bytes": metrics.peak_bytes}
+            found.append(Loss(edge.name, counted(names, edge.stream, metrics.streams["w"], **told)))
+        for step in self.steps:
+            if isinstance(store := getattr(step, "store", None), RowStore):
+                told = {"peak_rows": store.peak_rows, "peak_bytes": store.peak_bytes}
+                found.append(Loss(step.edge.name, counted(names, step.edge.stream, store.counters(), **told)))
         return found
 
     @property

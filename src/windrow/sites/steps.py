@@ -16,7 +16,7 @@ State is a few numbers, tables, and windows that steps of a site share; `state` 
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -52,6 +52,8 @@ class Placed:
 
 class Step(ABC):
     """One site's part of a program."""
+
+    stores: ClassVar[int] = 0  # windows, copies and stores of rows that it has
 
     def __init__(self, edge: Edge, name: str, windows: Windows) -> None:
         self.edge, self.name = edge, name
@@ -106,6 +108,8 @@ class Join(Timed):
     arriving rows of all intervals that could meet it have been joined: constraints 1 and 2.
     """
 
+    stores = 1
+
     def __init__(self, edge: Edge, name: str, windows: Windows) -> None:
         super().__init__(edge, name, windows)
         self.window = Window(edge, windows, name)
@@ -145,6 +149,8 @@ class Judge(Timed):
 
     The reduced K1 of the paper is the partial rows themselves; both ends know their order, so a bit is enough.
     """
+
+    stores = 1
 
     def __init__(self, edge: Edge, name: str, windows: Windows) -> None:
         super().__init__(edge, name, windows)
