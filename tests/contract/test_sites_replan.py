@@ -121,7 +121,9 @@ def swapped(seconds: int = 120) -> dict[str, pa.Table]:
     for place, rates in enumerate([(4, 60), (60, 4)]):
         rng = np.random.default_rng(place)
         half = seconds * 500
-        times = np.concatenate([np.sort(rng.integers(k * half, (k + 1) * half, r * seconds // 2)) for k, r in enumerate(rates)])
+        times = np.concatenate(
+            [np.sort(rng.integers(k * half, (k + 1) * half, r * seconds // 2)) for k, r in enumerate(rates)]
+        )
         tables["ab"[place]] = pa.table({"t": times, "k": rng.integers(0, 4000, len(times)), "id": np.arange(len(times)),
                                         "wide": [rng.bytes(40).hex() for _ in times]})  # fmt: skip
     return tables
@@ -129,7 +131,9 @@ def swapped(seconds: int = 120) -> dict[str, pa.Table]:
 
 def test_rates_that_swap_change_the_plan_and_say_why() -> None:
     tables = swapped()
-    query = Query(streams=[Stream("a", "t", 5000), Stream("b", "t", 5000)], on="k", select=["a.id", "b.id", "a.wide", "b.wide"])
+    query = Query(
+        streams=[Stream("a", "t", 5000), Stream("b", "t", 5000)], on="k", select=["a.id", "b.id", "a.wide", "b.wide"]
+    )
     plan = Plan(query, {"a": "A", "b": "B"}, {"a": [("b", "SP-D")], "b": [("a", "SP-S")]}, interval=1000)
     still = simulate(plan, tables, step_seconds=1e-3)
     found = check(plan, tables, None, Replan(10_000), 0.0)
@@ -142,7 +146,10 @@ def test_what_cannot_follow_is_refused() -> None:
     query = Query(streams=[Stream("a", "t", 5), Stream("b", "t", 5)], on="k")
     table = pa.table({"t": [1], "k": [1]})
     plan = Plan(query, {"a": "A", "b": "B"}, {"a": [("b", "SP-D")], "b": [("a", "SP-S")]}, interval=10)
-    for other, why in [(plan.with_(interval=5), "another interval"), (plan.with_(sites={"a": "B", "b": "B"}), "another sites")]:
+    for other, why in [
+        (plan.with_(interval=5), "another interval"),
+        (plan.with_(sites={"a": "B", "b": "B"}), "another sites"),
+    ]:
         with pytest.raises(SpecError, match=why):
             simulate(plan, {"a": table, "b": table}, replan=[(3, other)])
     with pytest.raises(SpecError, match="has passed"):

@@ -22,6 +22,7 @@ from typing import Any
 
 import pytest
 import typer
+from tests.spark.settings import JAVA_OPTIONS
 
 from windrow import policies
 from windrow.cli import app
@@ -72,7 +73,7 @@ def surroundings() -> dict[str, str]:
     here = Path(sys.executable).parent
     path = [folder for folder in os.environ["PATH"].split(os.pathsep) if Path(folder) != here]
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYSPARK", "SPARK", "VIRTUAL"))}
-    return {**kept, "PATH": os.pathsep.join(path), "PYTHONPATH": str(ROOT / "src")}
+    return {**kept, "PATH": os.pathsep.join(path), "PYTHONPATH": str(ROOT / "src"), "JAVA_TOOL_OPTIONS": JAVA_OPTIONS}
 
 
 def run(command: list[str], folder: Path, env: Mapping[str, str]) -> str:

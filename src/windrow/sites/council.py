@@ -275,4 +275,3 @@ def _changes(before: Mapping[str, float], now: Mapping[str, float]) -> str:
         ratios.append((max(ratio, 1 / ratio), f"{name} were {old:.3g} and are {value:.3g}"))
     ratios.sort(key=lambda pair: -pair[0])
     return ", ".join(text for ratio, text in ratios[:NAMED] if ratio > NOTICED)
-

@@ -2,7 +2,8 @@
 
     take(stream, interval, rows)   the rows of one of its streams for the next interval, when that interval has ended
     receive(message)               a message of another site; one that came before is counted and ignored
-    advance()                      run every step whose interval is all there: messages to send, and matches
+    step()                         run one step whose interval is all there: messages to send, and matches
+    advance()                      run them all
 
 Intervals are numbered, so a change of plan needs no clock: rows that arrive in interval B or later are joined by the
 new plan, those that arrived before by the old one. A match is found when the last of its rows arrives, so each is found
@@ -25,6 +26,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from windrow.engine.metrics import added_up
 from windrow.errors import InputError, SnapshotError, SpecError
 from windrow.sites.bound import UNTIL, Bound
 from windrow.sites.budget import Budget, Loss
@@ -253,19 +255,29 @@ class Course:
     # -- at work ---------------------------------------------------------------------------------------------------
 
     def advance(self) -> Outcome:
-        """Run steps until none is ready; plans that have ended here are forgotten."""
-        outcome, self._said = self._said, Outcome()
+        """Run steps until none is ready."""
+        whole = Outcome()
+        while (outcome := self.step()) is not None:
+            whole.messages += outcome.messages
+            whole.results += outcome.results
+            whole.fired += outcome.fired
+        return whole
+
+    def step(self) -> Outcome | None:
+        """Run one step, of the oldest plan that has one that is ready; None if none is. Plans that have ended here are
+        forgotten."""
+        if self._said.messages:
+            outcome, self._said = self._said, Outcome()
+            return outcome
         for number, site in sorted(self.sites.items()):
-            found = site.advance()
-            outcome.messages += found.messages
-            outcome.results += found.results
-            for channel, _, table in found.results:
-                edge = channel.removesuffix("=>")
-                self.matched[edge] = self.matched.get(edge, 0) + table.num_rows
-            outcome.fired += found.fired
+            if (found := site.step()) is not None:
+                for channel, _, table in found.results:
+                    edge = channel.removesuffix("=>")
+                    self.matched[edge] = self.matched.get(edge, 0) + table.num_rows
+                return found
             if self._over(number):
                 del self.sites[number]
-        return outcome
+        return None
 
     def _over(self, number: int) -> bool:
         """Whether all is done of a plan, and another one has begun here."""
@@ -316,6 +328,12 @@ class Course:
     def losses(self) -> list[Loss]:
         """What windows and stores have taken, hold and have shed, where there is a budget."""
         return [loss for site in self.sites.values() for loss in site.losses()]
+
+    def held_metrics(self) -> dict[str, Any] | None:
+        """The counters of windows and stores here as plain data, where there is a budget."""
+        if self.budget is None:
+            return None
+        return added_up([loss.metrics for loss in self.losses()], self.plan.query.names).to_dict()
 
     def counters(self) -> dict[str, Mapping[str, int]]:
         """What arrived at each own stream, and what was not joined."""

@@ -17,9 +17,13 @@ from windrow.sites.bound import HEAD, NUMBER, TIME, UNTIL, Bound, is_joined
 from windrow.sites.budget import Share
 from windrow.sites.held import Held, Shape
 
+
 class Windows:
-    """The windows and copies of a site: one for all users of a stream's batches that ask it the same, or one that a step
-    keeps for itself, whose label is the step's name. Under a budget each step has its own (budget.py)."""
+    """The windows and copies of a site.
+
+    One for all users of a stream's batches that ask it the same, or one that a step keeps for itself, whose label is
+    the step's name. Under a budget each step has its own (budget.py).
+    """
 
     def __init__(self, share: Share | None = None) -> None:
         self.share = share

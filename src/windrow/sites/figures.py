@@ -179,6 +179,7 @@ def wire_rows(bound: Bound, name: str, table: pa.Table) -> pa.Table:
 
 
 def by_equality(bound: Bound, a: str, b: str) -> bool:
+    """Whether rows of one stream can meet the window of another by equal keys."""
     try:
         return bool(bound.keys(b, (a,)).mine)
     except SpecError:
@@ -215,8 +216,11 @@ def _measured(bound: Bound, a: str, b: str, arriving: pa.Table, window: pa.Table
 def meeting_of(
     bound: Bound, stream: str, time: np.ndarray, theirs: np.ndarray, window: pa.Table, ours: np.ndarray
 ) -> Meeting:
-    """Count partners by code, and keys by code and interval: times and codes of arriving rows, rows of the window (their
-    times, and numbers where it is in rows) and their codes."""
+    """Count partners by code, and keys by code and interval.
+
+    Of arriving rows times and codes are given, of the window its rows (times, and numbers where it is in rows) and
+    their codes.
+    """
     if not len(ours) or not len(theirs):
         return Meeting(0.0, 0.0, 0.0, 0.0, 1.0, 1.0)
     scale = _Moments(bound, stream, window)

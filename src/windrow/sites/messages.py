@@ -27,6 +27,10 @@ CODEC = "zstd"
 MOST_HEADER = 1 << 20
 MOST_BYTES = 1 << 31  # of one part, unpacked
 _HEAD = struct.Struct("<4sI")
+_UNREADABLE = (
+    *(ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError, MemoryError),
+    *(struct.error, pa.ArrowException, OSError),
+)
 
 
 class Part(NamedTuple):
@@ -63,7 +67,7 @@ class Message:
         """The message in some bytes, or an InputError that says why there is none; nothing in them can run code."""
         try:
             return cls._decode(memoryview(data), schema_of, plan)
-        except (ValueError, KeyError, TypeError, struct.error, pa.ArrowException, RecursionError) as error:
+        except _UNREADABLE as error:
             raise InputError(f"this is no message of plan {plan}: {error}") from None
 
     @staticmethod

@@ -73,9 +73,9 @@ def node_name(below: str, stream: str) -> str:
 class Network:
     """The steps of a plan, in an order in which each comes after those whose channels it reads without a lag.
 
-    A network that takes over from another (`number` is not 0) joins the rows of the intervals from `begin` on. Its steps
-    take one interval more, the one before: in it each stream brings all rows that may still be met, and windows and
-    copies are filled with them; nobody arrives, so nothing is found that was found before.
+    A network that takes over from another (`number` is not 0) joins the rows of the intervals from `begin` on. Its
+    steps take one interval more, the one before: in it each stream brings all rows that may still be met, and windows
+    and copies are filled with them; nobody arrives, so nothing is found that was found before.
     """
 
     def __init__(
@@ -155,7 +155,7 @@ class Network:
     def silent(self, step: Placed, port: Port) -> bool:
         """Whether nobody arrives by a port in the interval that fills windows.
 
-        In a tree the rows of that interval are joined with each other below the last node, whose windows are joined rows.
+        In a tree the rows of that interval are joined with each other below the last node, whose window is joined rows.
         """
         last = not self.plan.tree or step.edge.stream == self.plan.tree[-1].stream
         last |= bool(self.plan.tree) and step.edge.head == self.plan.tree[-1].stream

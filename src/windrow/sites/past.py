@@ -48,7 +48,9 @@ class Past:
 
     def table(self) -> pa.Table:
         """All rows."""
-        return pa.concat_tables([c[1] for c in self.chunks]).combine_chunks() if self.chunks else empty_table(self.schema)
+        return (
+            pa.concat_tables([c[1] for c in self.chunks]).combine_chunks() if self.chunks else empty_table(self.schema)
+        )
 
     def load(self, rows: pa.Table) -> None:
         """Go on from the rows that `table` gave."""

@@ -36,7 +36,7 @@ from windrow.spec import Query, Stream, Window
 _KEYS = (
     "on", "select", "interval", "delay", "result_at", "objective", "planner", "origin", "step_seconds", "streams",
     "links", "patience", "plan", "sites", "security", "hold", "snapshot",
-    "replan",
+    "replan", "memory", "policy",
 )  # fmt: skip
 _STREAM = ("site", "file", "time", "window", "window_rows", "where", "lateness")
 _SERVED = ("schema", "follow", "pace", "starts", "idle")  # read by ground/description.py, as are the last five above

@@ -162,8 +162,8 @@ class _Run:
     """One simulated run."""
 
     def __init__(
-        self, make: Callable[[str], Course], plan: Plan, links: Links, seed: int, codec: str | None, step_seconds: float,
-        restore: float, widths: Mapping[str, float] | None,
+        self, make: Callable[[str], Course], plan: Plan, links: Links, seed: int, codec: str | None,
+        step_seconds: float, restore: float, widths: Mapping[str, float] | None,
     ) -> None:  # fmt: skip
         self.make, self.plan, self.widths = make, plan, widths
         self.links, self.codec, self.restore = links, codec, restore
@@ -190,10 +190,10 @@ class _Run:
                 f"the tables span {self.intervals:,} intervals: give the plan an origin, or a longer interval"
             )
         self.taken = {stream: 0 for stream, _ in self.plan.sites}
-        for self.ended in range(self.intervals):
-            now = (self.ended + 1) * self.tau
+        for interval in range(self.intervals):
+            self.ended, now = interval, (interval + 1) * self.tau
             self._deliver(now)
-            self._feed(self.ended + 1, now)
+            self._feed(interval + 1, now)
         self.ended = self.intervals
         self._deliver(float("inf"))
         return self._close(last + 1)

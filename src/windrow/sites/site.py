@@ -4,7 +4,8 @@ A site knows no clock and no network:
 
     put(stream, interval, …)   the rows of one of its streams for an interval that has ended
     receive(message)           a message of another site; one that came before is counted and ignored
-    advance()                  run every step whose interval is all there: messages to send, and matches
+    step()                     run one step whose interval is all there: messages to send, and matches
+    advance()                  run them all
 
 `snapshot` is all of it as bytes: steps, windows, what waits in channels. A site that is restored writes the same
 messages again that it wrote after the snapshot; whoever had them ignores them. `Course` (course.py) is what a ground
@@ -89,14 +90,24 @@ class Site:
 
     def advance(self) -> Outcome:
         """Run steps until none is ready."""
-        outcome, moved = Outcome(), True
-        while moved:
-            moved = False
-            for k, placed in enumerate(self.placed):
-                while (parts := self._ready(placed, self.next[k])) is not None:
-                    self._fire(k, parts, outcome)
-                    moved = True
-        return outcome
+        whole = Outcome()
+        while (outcome := self.step()) is not None:
+            whole.messages += outcome.messages
+            whole.results += outcome.results
+            whole.fired += outcome.fired
+        return whole
+
+    def step(self) -> Outcome | None:
+        """Run the step that is ready and furthest behind, for one interval; None if none is ready.
+
+        What it has to say can be on its way while the next step runs, so that sites work side by side.
+        """
+        for k in sorted(range(len(self.placed)), key=self.next.__getitem__):
+            if (parts := self._ready(self.placed[k], self.next[k])) is not None:
+                outcome = Outcome()
+                self._fire(k, parts, outcome)
+                return outcome
+        return None
 
     def _ready(self, placed: Placed, interval: int) -> list[Part | None] | None:
         """What a step reads for an interval, if it is all there."""

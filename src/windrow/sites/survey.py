@@ -1,10 +1,10 @@
 """Survey: what a stream is like, in few bytes, from its own site; and the figures that the surveys of all streams give.
 
-    rows    some whole rows, the last ones: for sizes of packed rows
-    keys    for each set of columns that other streams are equal to: times and hashes of the rows whose hash falls into
-            a sample. Each stream halves its sample until it is small enough. Samples of two streams are cut to the
-            smaller one of both: then they have the same keys, so the share of rows with partners is that of all rows
-    facts   how many rows came, in how many intervals, how many rows are in the window
+rows    some whole rows, the last ones: for sizes of packed rows
+keys    for each set of columns that other streams are equal to: times and hashes of the rows whose hash falls into
+        a sample. Each stream halves its sample until it is small enough. Samples of two streams are cut to the
+        smaller one of both: then they have the same keys, so the share of rows with partners is that of all rows
+facts   how many rows came, in how many intervals, how many rows are in the window
 """
 
 from __future__ import annotations

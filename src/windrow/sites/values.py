@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from windrow.state.coding import key_codes
 from windrow.state.columns import empty_table
@@ -37,40 +36,60 @@ class Values:
         self.count = np.zeros(0, np.int64)
         self.flag = np.zeros(0, np.bool_)  # at the window: its rows were sent. At the copy: they were asked for
         self.next = 0
+        self._index()
+
+    def _index(self) -> None:
+        """Put the codes in order, so that they can be found."""
+        self._places = np.argsort(self.codes)
+        self._sorted = self.codes[self._places]
 
     def __len__(self) -> int:
         return len(self.codes)
 
     def find(self, codes: Codes) -> np.ndarray:
         """The place of each key's entry; -1 where there is none."""
-        if not len(self.codes) or not len(codes):
-            return np.full(len(codes), -1)
-        found = pc.index_in(pa.array(codes), value_set=pa.array(self.codes))
-        return np.asarray(found.fill_null(-1).to_numpy(), np.int64)
+        return self._look(codes)[0]
 
-    def open(self, codes: Codes, counts: np.ndarray | None = None) -> None:
+    def _look(self, codes: Codes) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The place of each key's entry, the keys in the order of their codes, and where each stands among ours."""
+        place, order = np.full(len(codes), -1), np.argsort(codes)
+        at = np.searchsorted(self._sorted, codes[order])
+        if len(self.codes) and len(codes):
+            near = np.minimum(at, len(self.codes) - 1)
+            place[order] = np.where(self._sorted[near] == codes[order], self._places[near], -1)
+        return place, order, at
+
+    def open(self, codes: Codes) -> None:
         """New entries, for keys that have none, in this order."""
-        if not len(codes):
-            return
+        if len(codes):
+            order = np.argsort(codes)
+            self._open(codes, order, np.searchsorted(self._sorted, codes[order]))
+
+    def _open(self, codes: Codes, order: np.ndarray, at: np.ndarray) -> None:
+        """The same; `order` sorts the codes, and they belong at these places of the sorted ones."""
+        self._sorted = np.insert(self._sorted, at, codes[order])
+        self._places = np.insert(self._places, at, len(self) + order)
         self.codes = np.concatenate([self.codes, codes])
         self.number = np.concatenate([self.number, np.arange(self.next, self.next + len(codes))])
-        self.count = np.concatenate([self.count, np.zeros(len(codes), np.int64) if counts is None else counts])
+        self.count = np.concatenate([self.count, np.zeros(len(codes), np.int64)])
         self.flag = np.concatenate([self.flag, np.zeros(len(codes), np.bool_)])
         self.next += len(codes)
 
     def add(self, codes: Codes) -> tuple[np.ndarray, np.ndarray]:
         """Count rows with these keys: the place of each row's entry, and the first row of each new entry."""
-        place = self.find(codes)
-        fresh = np.flatnonzero(place < 0)
+        place, order, at = self._look(codes)
         first = np.zeros(0, np.int64)
-        if len(fresh):
-            new, where, which = np.unique(codes[fresh], return_index=True, return_inverse=True)
-            order = np.argsort(where)  # entries stand in the order in which their keys came
-            rank = np.empty(len(order), np.int64)
-            rank[order] = np.arange(len(self), len(self) + len(order))
-            place[fresh] = rank[which]
-            first = fresh[where[order]]
-            self.open(new[order])
+        lacks = place[order] < 0
+        if lacks.any():
+            rows, at = order[lacks], at[lacks]
+            begins = np.append(True, codes[rows][1:] != codes[rows][:-1])  # rows of one new key stand together
+            starts = np.flatnonzero(begins)
+            firsts = np.minimum.reduceat(rows, starts)
+            rank = np.empty(len(starts), np.int64)
+            rank[np.argsort(firsts)] = np.arange(len(starts))  # entries stand in the order in which their keys came
+            place[rows] = len(self) + rank[np.cumsum(begins) - 1]
+            first = np.sort(firsts)
+            self._open(codes[first], rank, at[starts])
         self.count += np.bincount(place, minlength=len(self))
         return place, first
 
@@ -89,6 +108,9 @@ class Values:
             keep[places] = False
             self.codes, self.number, self.count = self.codes[keep], self.number[keep], self.count[keep]
             self.flag = self.flag[keep]
+            stays = keep[self._places]
+            self._sorted = self._sorted[stays]
+            self._places = (np.cumsum(keep) - 1)[self._places[stays]]
 
     # -- snapshots -------------------------------------------------------------------------------------------------
 
@@ -104,6 +126,7 @@ class Values:
         values.count = table["count"].to_numpy().copy()
         values.flag = table["flag"].to_numpy(zero_copy_only=False).copy()
         values.next = following
+        values._index()
         return values
 
 

@@ -40,6 +40,7 @@ class Arrivals:
         self.ended: int | None = None  # the interval at which it ended
         self.position: Any = None  # where the feed has come to
         self.bytes = self.rows = 0
+        self.coming = 0  # bytes that were handed over and that nobody has taken in yet
         self.heard = time.monotonic()
 
     def _units(self, duration: Duration, what: str) -> int:

@@ -6,6 +6,8 @@ Every site has a copy of the file. Beside what planning needs it has
                                                        { sequences = { clicks = [["orders", "SM-D1"]], … } }
     hold = "256 MB"                                    what a site may hold for others that are away or behind
     snapshot = "32 MB"                                 how much may come in before state is written anew
+    memory = "64 MB"                                   what each site may hold of windows; also in [sites.NAME]
+    policy = "prob"                                    by which windows that are full shed
     replan = { every = "1 minute", gain = 0.15 }       look at the plan again, and replace it (sites/council.py)
 
     [streams.clicks]
@@ -30,7 +32,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from pathlib import Path
@@ -43,6 +45,7 @@ from windrow.errors import SpecError, alternatives
 from windrow.files import open_table
 from windrow.record import number
 from windrow.sites.bound import Bound
+from windrow.sites.budget import Budget
 from windrow.sites.council import Replan
 from windrow.sites.course import Course
 from windrow.sites.ground.trust import Trust, read_token
@@ -59,7 +62,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
 _ADDRESS = re.compile(r"(\[[0-9a-fA-F:]+\]|[A-Za-z0-9_.-]+):(\d{1,5})")
 _TIMESTAMP = re.compile(r"timestamp\[(s|ms|us|ns),\s*(?:tz=)?([^\]]+)\]")
 _DECIMAL = re.compile(r"decimal128\((\d+),\s*(\d+)\)")
-_SITE = ("address", "listen", "folder", "certificate", "key")
+_SITE = ("address", "listen", "folder", "certificate", "key", "memory")
 _PLAN = ("sequences", "tree", "dense_counts")
 
 
@@ -194,13 +197,29 @@ class Description:
     def course(self, name: str) -> Course:
         """A site at its beginning."""
         s = self.setting
-        return Course(self.plan, self.schemas, name, replan=self.replan, links=s.links, step_seconds=s.step_seconds)
+        return Course(
+            self.plan, self.schemas, name, replan=self.replan, links=s.links, step_seconds=s.step_seconds,
+            budget=self.budget,
+        )  # fmt: skip
+
+    @cached_property
+    def budget(self) -> Budget | None:
+        """What sites may hold."""
+        data = self.setting.data
+        own = {name: entry["memory"] for name, entry in data.get("sites", {}).items() if "memory" in entry}
+        found = Budget.of(data.get("memory"), data.get("policy"))
+        if not own:
+            return found
+        one = Budget.of(own, data.get("policy"))
+        assert one is not None
+        return one if found is None else replace(found, memory=one.memory)
 
     @cached_property
     def id(self) -> str:
         """A digest of all that sites must agree on: plan, columns, form of messages, when the plan is looked at."""
         columns = [[n, [[f.name, str(f.type)] for f in self.schemas[n]]] for n in self.query.names]
         agreed = [VERSION, self.plan.id, columns, None if self.replan is None else self.replan.to_dict()]
+        agreed += [] if self.budget is None else [str(self.budget)]
         return hashlib.sha256(json.dumps(agreed).encode()).hexdigest()[:16]
 
     def trust(self, name: str | None = None) -> Trust:

@@ -4,29 +4,36 @@ gRPC drops whoever does not speak as it expects without telling anybody. So the 
 without a certificate of the authority, or one that does not speak HTTP/2, is refused here with a reason, counted, and
 logged in one line. Others are passed on, byte by byte, to the Flight server, which listens on a port of loopback that
 it has told only to the door; a call that did not come through the door is refused there.
+
+Who has come in is a stranger until the server has welcomed a call of his: until then he may say little, and not for
+long, and he is the first to go when there are too many.
 """
 
 import asyncio
-import contextlib
 import socket
 import ssl
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"  # what every HTTP/2 client says first
-PATIENCE = 10.0  # seconds for a handshake
+PATIENCE = 10.0  # seconds for a handshake, and then for a call that is welcome
 MOST = 256  # connections at a time
+EARLY = 1 << 20  # bytes that a stranger may say
 CHUNK = 1 << 18
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Visitor:
     """Who is at the other end of a connection: its address, and the names in its certificate, if it has shown one."""
 
     address: str
-    names: frozenset[str] | None
+    names: frozenset[str] | None = None
+    welcome: asyncio.Event = field(default_factory=asyncio.Event)
+    said: int = 0  # bytes
+    task: asyncio.Task[None] | None = None
 
 
 class Door:
@@ -61,13 +68,20 @@ class Door:
         asyncio.set_event_loop(self._loop)
         self._loop.create_task(self._accept())
         self._loop.run_forever()
-        for task in asyncio.all_tasks(self._loop):
+        left = asyncio.all_tasks(self._loop)
+        for task in left:
             task.cancel()
-        self._loop.run_until_complete(asyncio.sleep(0))
+        if left:
+            self._loop.run_until_complete(asyncio.wait(left, timeout=1.0))
         self._loop.close()
 
+    def welcome(self, visitor: Visitor) -> None:
+        """The server has admitted a call: who has made it is no stranger any more. Called by the server's threads."""
+        if not visitor.welcome.is_set():
+            self._loop.call_soon_threadsafe(visitor.welcome.set)
+
     async def _accept(self) -> None:
-        tasks: set[asyncio.Task[None]] = set()
+        present: dict[Visitor, None] = {}  # in the order in which they came
         while True:
             try:
                 connection, peer = await self._loop.sock_accept(self.listener)
@@ -75,26 +89,45 @@ class Door:
                 self.refuse("", f"accepting failed: {error}")
                 await asyncio.sleep(0.1)
                 continue
-            if len(tasks) >= MOST:
+            if len(present) >= MOST and not self._make_room(present):
                 self.refuse(_text(peer), f"{MOST} connections are open")
                 connection.close()
                 continue
-            task = self._loop.create_task(self._serve(connection, _text(peer)))
-            tasks.add(task)
-            task.add_done_callback(tasks.discard)
+            visitor = Visitor(_text(peer))
+            present[visitor] = None
+            visitor.task = self._loop.create_task(self._serve(connection, visitor))
+            visitor.task.add_done_callback(partial(_forget, present, visitor))
 
-    async def _serve(self, connection: socket.socket, address: str) -> None:
+    def _make_room(self, present: dict[Visitor, None]) -> bool:
+        """Send away the stranger who has been here for longest; False if there is none."""
+        for visitor in present:
+            if not visitor.welcome.is_set() and visitor.task is not None:
+                self.refuse(visitor.address, f"{MOST} connections are open, and it was the oldest that nobody knows")
+                present.pop(visitor)
+                visitor.task.cancel()
+                return True
+        return False
+
+    async def _serve(self, connection: socket.socket, visitor: Visitor) -> None:
         try:
             reader, writer, first = await asyncio.wait_for(self._welcome(connection), PATIENCE)
         except (OSError, ssl.SSLError, EOFError, ValueError, TimeoutError) as error:
             connection.close()
-            self.refuse(address, _reason(error))
+            self.refuse(visitor.address, _reason(error))
             return
-        certificate = writer.get_extra_info("peercert")
-        visitor = Visitor(address, names_in(certificate) if certificate else None)
-        with contextlib.suppress(OSError):
+        except asyncio.CancelledError:
+            connection.close()
+            raise
+        if certificate := writer.get_extra_info("peercert"):
+            visitor.names = names_in(certificate)
+        try:
             await self._relay(reader, writer, first, visitor)
-        writer.close()
+        except TimeoutError:
+            self.refuse(visitor.address, f"it made no call that is welcome in {PATIENCE:g} seconds")
+        except OSError:
+            pass
+        finally:
+            writer.close()
 
     async def _welcome(self, connection: socket.socket) -> tuple[asyncio.StreamReader, asyncio.StreamWriter, bytes]:
         """The handshake, and the first bytes."""
@@ -120,24 +153,43 @@ class Door:
         inside, out = await asyncio.open_connection("127.0.0.1", self.inner, limit=CHUNK)
         port = out.get_extra_info("sockname")[1]
         self.visitors[port] = visitor
+        ways: list[asyncio.Task[None]] = []
         try:
             out.write(first)
-            ways = [self._loop.create_task(way) for way in (self._pass(reader, out, 0), self._pass(inside, writer, 1))]
-            await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+            ways = [
+                self._loop.create_task(self._pass(reader, out, visitor)),
+                self._loop.create_task(self._pass(inside, writer)),
+            ]
+            known = self._loop.create_task(asyncio.wait_for(visitor.welcome.wait(), PATIENCE))
+            done, _ = await asyncio.wait([*ways, known], return_when=asyncio.FIRST_COMPLETED)
+            if known in done:
+                known.result()
+                await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+            known.cancel()
+        finally:
             for way in ways:
                 way.cancel()
-        finally:
             del self.visitors[port]
             out.close()
 
-    async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, outward: int) -> None:
+    async def _pass(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, visitor: Visitor | None = None
+    ) -> None:
+        """Pass bytes on; those of a stranger stop after a while, and go on when he is welcome."""
         while data := await reader.read(CHUNK):
-            if outward:
+            if visitor is None:
                 self.sent += len(data)
             else:
                 self.received += len(data)
+                visitor.said += len(data)
+                if visitor.said > EARLY and not visitor.welcome.is_set():
+                    await visitor.welcome.wait()
             writer.write(data)
             await writer.drain()
+
+
+def _forget(present: dict[Visitor, None], visitor: Visitor, _: Any) -> None:
+    present.pop(visitor, None)
 
 
 def names_in(certificate: Any) -> frozenset[str]:

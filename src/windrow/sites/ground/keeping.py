@@ -21,6 +21,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 from windrow.errors import InputError, SnapshotError
 from windrow.state.snapshot import form
 
@@ -33,7 +35,7 @@ class Entry:
 
     kind: str
     facts: dict[str, Any]
-    body: bytes = b""
+    body: bytes | pa.Buffer = b""
 
 
 class Keeping:

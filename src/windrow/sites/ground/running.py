@@ -11,7 +11,9 @@ How far a site may run ahead: while it holds more than it may for others, or ano
 is taken only if the slowest site is about to need it. That much is always allowed, so nobody waits in a circle.
 """
 
+import contextlib
 import logging
+import math
 import queue
 import threading
 import time
@@ -23,7 +25,7 @@ from typing import Any
 import pyarrow as pa
 
 from windrow.errors import SpecError
-from windrow.sites.course import Course
+from windrow.sites.ground import recovery
 from windrow.sites.ground.arrivals import Arrivals
 from windrow.sites.ground.description import Description
 from windrow.sites.ground.keeping import Entry, Keeping
@@ -36,6 +38,8 @@ from windrow.state.snapshot import form
 log = logging.getLogger("windrow.sites")
 
 ROUND = 128  # intervals that are taken before others have their turn
+BITE = 4 << 20  # bytes of rows that are taken, likewise
+TURN = 0.05  # seconds for which steps run before the inbox is looked at
 PAUSE = 0.1  # seconds without work after which the clock is looked at
 REPORT = 0.25  # seconds between two looks at what is held
 COMPLAIN = 5.0  # seconds of standing still after which a site says what it waits for
@@ -78,7 +82,7 @@ class Running:
         self.public: dict[str, Any] = {}  # where this site is
         self.first_row_at: float | None = None  # wall clock, for figures only
         self.done_at: float | None = None
-        self.inbox: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
+        self.inbox: queue.SimpleQueue[Event] = queue.SimpleQueue()
         self.changed = threading.Condition()  # acknowledgements, facts, progress, room
         self.refused: dict[str, int] = {}
         self.delays: deque[float] = deque(maxlen=DELAYS)
@@ -88,7 +92,7 @@ class Running:
         self._looked = 0.0
         self._moved, self._complained = time.monotonic(), ""
         self._snapshot_bytes = 0
-        self._come = 0  # the interval that messages of others have come to
+        self.come = 0  # the interval that messages of others have come to
         self.heard: dict[str, int] = {}  # which facts of others are noted for good
         self._restore()
 
@@ -106,7 +110,9 @@ class Running:
         arrivals = self.arrivals[stream]
         if table is not None:
             arrivals.check(table)
-        body = b"" if table is None or not table.num_rows else form.table_bytes(table).to_pybytes()
+        body = b"" if table is None or not table.num_rows else form.table_bytes(table)
+        with self.changed:
+            arrivals.coming += len(body)
         facts = {"stream": stream, "position": position, "until": until}
         self.offer(Event(Entry("feed", facts, body), table=table, safe=safe))
 
@@ -133,7 +139,7 @@ class Running:
         """Wait while as many rows of a stream are waiting as there is room for."""
         most = max(self.description.hold // 4, 1 << 20)
         with self.changed:
-            while self.arrivals[stream].bytes > most and not stopped():
+            while self.arrivals[stream].bytes + self.arrivals[stream].coming > most and not stopped():
                 self.changed.wait(PAUSE)
 
     # -- a round ---------------------------------------------------------------------------------------------------
@@ -152,12 +158,23 @@ class Running:
             self._confirm(events)
             for entry in closings:
                 self._close(entry.facts["stream"], entry.facts["until"])
-            self._settle(self.site.advance())
+        stepped = self._advance(TURN)
+        if events or closings or stepped:
             if self.keeping.bytes > max(self.description.snapshot_bytes, 4 * self._snapshot_bytes):
                 self.snapshot()
             self._show()
         self._look()
-        return bool(events or closings)
+        return bool(events or closings or stepped)
+
+    def _advance(self, seconds: float) -> bool:
+        """Run steps that are ready, for so long at most; what each has to say leaves before the next runs."""
+        began, stepped = time.monotonic(), False
+        while (outcome := self.site.step()) is not None:
+            self._settle(outcome)
+            stepped = True
+            if time.monotonic() - began > seconds:
+                break
+        return stepped
 
     def _show(self) -> None:
         """Where this site is, for other threads, which pass it on."""
@@ -167,15 +184,20 @@ class Running:
             self.done_at = time.time()
 
     def _drained(self, wait: float) -> list[Event]:
+        """What has come, up to so many bytes that noting them does not keep others waiting."""
         found: list[Event] = []
-        try:
-            first = self.inbox.get(timeout=wait) if wait else self.inbox.get_nowait()
-            while True:
-                if first is not None:
-                    found.append(first)
-                first = self.inbox.get_nowait()
-        except queue.Empty:
-            return found
+        size = 0
+        with contextlib.suppress(queue.Empty):
+            event: Event | None = self.inbox.get(timeout=wait) if wait else self.inbox.get_nowait()
+            while event is not None:
+                found.append(event)
+                size += len(event.entry.body)
+                event = self.inbox.get_nowait() if size < BITE else None
+        with self.changed:
+            for taken in found:
+                if taken.entry.kind == "feed":
+                    self.arrivals[taken.entry.facts["stream"]].coming -= len(taken.entry.body)
+        return found
 
     def _fits(self, event: Event) -> bool:
         """Whether something is new; what came before is not noted again."""
@@ -213,7 +235,7 @@ class Running:
     def _note(self, message: Message) -> None:
         """Another site has come to an interval, unless the message counts in something else."""
         if self.site.council is None or message.plan != self.site.council.id:
-            self._come = max(self._come, message.interval + 1)
+            self.come = max(self.come, message.interval + 1)
 
     def _take_in(self, event: Event) -> None:
         entry, facts = event.entry, event.entry.facts
@@ -253,8 +275,8 @@ class Running:
         limit, found = self._limit(), []
         for stream, arrivals in self.arrivals.items():
             until = min(arrivals.ready(self.seen, self.final), arrivals.next + ROUND, limit, self.site.limit)
-            if not self.full:
-                until = arrivals.within(until, self.description.hold - self.held)
+            room = BITE if self.full else min(BITE, self.description.hold - self.held)
+            until = arrivals.within(until, room)
             if until > arrivals.next:
                 found.append(Entry("close", {"stream": stream, "until": until}))
         return found
@@ -302,7 +324,7 @@ class Running:
         """The first interval that no stream anywhere has begun, as far as is known."""
         here = [arrivals.next for arrivals in self.arrivals.values()]
         there = [where.get("seen", 0) for where in self.progress.values()]
-        return max([0, *here, *there, self._come])
+        return max([0, *here, *there, self.come])
 
     @property
     def final(self) -> int | None:
@@ -401,62 +423,29 @@ class Running:
 
     def snapshot(self) -> None:
         """Write the state, and begin a new journal."""
-        parts: list[Any] = [self.site.snapshot()]
-
-        def put(data: Any) -> int:
-            parts.append(data)
-            return len(parts) - 1
-
-        arrivals = {}
-        for stream, found in self.arrivals.items():
-            facts, rows = found.state()
-            arrivals[stream] = [facts, None if rows is None else put(form.table_bytes(rows))]
-        outboxes = {
-            other: [[step, interval, put(data)] for step, interval, data in outbox.state()]
-            for other, outbox in self.outboxes.items()
-        }
-        header = {
-            "arrivals": arrivals, "outboxes": outboxes, "marks": self.marks, "told": self.told, "come": self._come,
-            "results": [self.results.rows, self.results.files],
-        }  # fmt: skip
+        header, parts = recovery.saved(self)
         self.results.settle()
         self._snapshot_bytes = self.keeping.snapshot(header, parts)
 
     def _restore(self) -> None:
         snapshot, entries = self.keeping.restore()
         if snapshot is not None:
-            self._load(snapshot)
+            recovery.load(self, snapshot)
         count = 0
         for entry in entries:
             count += 1
             self._again(entry)
-        self._settle(self.site.advance())
+        self._advance(math.inf)
         self._publish()
         self._show()
         if snapshot is not None or count:
             log.info("site %s: back at interval %d, after %d entries of its journal", self.name, self.lowest, count)
 
-    def _load(self, snapshot: form.Snapshot) -> None:
-        head = snapshot.header
-        self.site.restore(snapshot.parts[0].to_pybytes())
-        for stream, (facts, at) in head["arrivals"].items():
-            self.arrivals[stream].load(facts, None if at is None else form.table_of(snapshot.parts[at]))
-        for other, kept in head["outboxes"].items():
-            for step, interval, at in kept:
-                self.outboxes[other].put(step, interval, snapshot.parts[at].to_pybytes())
-        self.marks |= head["marks"]
-        self._come = head["come"]
-        self.told = head["told"]
-        for other, facts in self.told.items():
-            if facts["done"]:
-                self.outboxes[other].discard()
-        self.results.rows, self.results.files = head["results"]
-
     def _again(self, entry: Entry) -> None:
         """What was done with an entry before, once more."""
         if entry.kind == "close":
             self._close(entry.facts["stream"], entry.facts["until"])
-            self._settle(self.site.advance())
+            self._advance(math.inf)
             return
         event = Event(entry)
         if entry.kind == "message":

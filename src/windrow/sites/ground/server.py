@@ -11,7 +11,7 @@ anything is read from it.
 import json
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pyarrow as pa
@@ -19,6 +19,7 @@ import pyarrow.flight as flight
 
 from windrow.engine.intake import as_table
 from windrow.errors import InputError, WindrowError
+from windrow.sites.ground.arrivals import MOST_AHEAD
 from windrow.sites.ground.door import Door, Visitor
 from windrow.sites.ground.keeping import Entry
 from windrow.sites.ground.running import Event, Running
@@ -67,20 +68,24 @@ class Server(flight.FlightServerBase):
 
     def do_action(self, context: Any, action: Any) -> Any:
         """The status."""
-        self._visitor(context)
+        visitor = self._visitor(context)
         if action.type != "status":
             raise self._refusal("unknown calls", f"there is no action {action.type!r}")
+        self.door.welcome(visitor)
         return [json.dumps(self.status()).encode()]
 
     def do_put(self, context: Any, descriptor: Any, reader: Any, writer: Any) -> None:
-        """Rows of a stream."""
-        self._visitor(context)
-        head = self._head(descriptor)
+        """Rows of a stream, from a program at this place."""
+        visitor, head = self._visitor(context), self._head(descriptor)
+        if visitor.names is not None and self.running.name not in visitor.names:
+            named = ", ".join(sorted(visitor.names))
+            raise self._refusal("strangers", f"{visitor.address} brings rows; its certificate names {named}")
         stream = head.get("stream")
         if stream not in self.running.arrivals:
             raise self._refusal("rows", f"site {self.running.name!r} has no stream {stream!r}")
         if self.running.description.feeds[stream].files is not None:
             raise self._refusal("rows", f"the rows of stream {stream!r} come from files")
+        self.door.welcome(visitor)
         try:
             table = fitted(reader.read_all(), self.running.network.bound.schemas[stream], stream)
             self._hand_over(stream, table, head)
@@ -99,6 +104,13 @@ class Server(flight.FlightServerBase):
             if self.stopping:
                 raise flight.FlightUnavailableError("the site is stopping")
 
+    def _unknown(self, context: Any, *_: Any) -> Any:
+        """Whatever else Flight can be asked for."""
+        self._visitor(context)
+        raise self._refusal("unknown calls", "there is nothing to be had but the status")
+
+    do_get = list_flights = get_flight_info = get_schema = list_actions = _unknown
+
     def do_exchange(self, context: Any, descriptor: Any, reader: Any, writer: Any) -> None:
         """The talk of another site: its messages in, what was noted of them out."""
         visitor, head = self._visitor(context), self._head(descriptor)
@@ -108,6 +120,7 @@ class Server(flight.FlightServerBase):
         if visitor.names is not None and site not in visitor.names:
             named = ", ".join(sorted(visitor.names))
             raise self._refusal("strangers", f"{visitor.address} calls itself {site!r}; its certificate names {named}")
+        self.door.welcome(visitor)
         over = threading.Event()
         talker = threading.Thread(target=self._acknowledge, args=(site, writer, over), daemon=True)
         talker.start()
@@ -140,6 +153,7 @@ class Server(flight.FlightServerBase):
             here = {"next": int(frame["next"]), "seen": int(frame["seen"]), "full": bool(frame["full"])}
         except (KeyError, TypeError, ValueError, OverflowError):
             raise InputError("it does not say where it is") from None
+        _near([here["next"], here["seen"]], self.running)
         self.running.progress[site] = here
 
     def _acknowledge(self, site: str, writer: Any, over: threading.Event) -> None:
@@ -210,11 +224,20 @@ def _facts(given: Any, site: str, running: Running) -> dict[str, Any]:
     try:
         ends = {str(stream): int(end) for stream, end in given["ends"].items()}
         facts = {"number": int(given["number"]), "ends": ends, "done": bool(given["done"])}
-    except (KeyError, TypeError, ValueError, AttributeError):
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
         raise InputError(f"facts of site {site} that cannot be read") from None
     if strange := [stream for stream in ends if (stream, site) not in running.network.plan.sites]:
         raise InputError(f"site {site} tells about the stream {strange[0]!r}, which is not there")
+    _near(ends.values(), running)
     return facts
+
+
+def _near(intervals: Iterable[int], running: Running) -> None:
+    """Refuse intervals that are so far away that nobody can have come to them."""
+    seen = max([running.public["seen"], *(there["seen"] for there in list(running.progress.values()))])
+    for interval in intervals:
+        if not 0 <= interval <= seen + MOST_AHEAD:
+            raise InputError(f"it speaks of interval {interval:,}, and streams have come to {seen:,}")
 
 
 def fitted(table: pa.Table, schema: pa.Schema, stream: str) -> pa.Table:

@@ -55,6 +55,7 @@ class Figures:
                 "held_bytes": running.held,
                 "may_hold_bytes": running.description.hold,
                 "full": running.full,
+                "windows": running.site.held_metrics(),
                 "process_peak_bytes": 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss,
             },
             "journal_bytes": running.keeping.bytes,
