@@ -83,26 +83,38 @@ def _memory(value: Any) -> Memory:
 
 @dataclass(frozen=True)
 class Loss:
-    """What one step lost: the edge that it belongs to, and its counters."""
+    """What a window or store of an edge lost: its counters, and the share that it kept of what it should have found or
+    taken; None if that cannot be told."""
 
     edge: str
     metrics: Metrics
+    kept: float | None
 
-    @property
-    def kept(self) -> float:
-        """The share of what it should have found or taken."""
-        mine = self.metrics
-        if mine.exact_matched is not None:
-            return min(1.0, mine.matched / mine.exact_matched) if mine.exact_matched else 1.0
-        return 1.0 - mine.shed / mine.arrived if mine.arrived else 1.0
+    @classmethod
+    def of_window(cls, edge: str, stream: str, found: Metrics, joined: int | None, names: Iterable[str]) -> Loss:
+        """Of an engine. `joined`: its matches without those with rows that came later, which count nowhere."""
+        produced = found.matched if joined is None else joined
+        known = found.exact_matched
+        if known is None and not found.streams["w"].shed:
+            known = float(found.matched)
+        exact = None if known is None else produced + max(known - found.matched, 0.0)
+        told = _counted(names, stream, found.streams["w"], produced, exact, found.peak_rows, found.peak_bytes)
+        return cls(edge, told, None if exact is None else produced / exact if exact else 1.0)
+
+    @classmethod
+    def of_store(cls, edge: str, stream: str, store: Any, names: Iterable[str]) -> Loss:
+        """Of a store of rows: what it has admitted of what came."""
+        found: StreamMetrics = store.counters()
+        told = _counted(names, stream, found, 0, 0.0, store.peak_rows, store.peak_bytes)
+        return cls(edge, told, 1.0 - found.shed / found.arrived if found.arrived else 1.0)
 
 
-def counted(names: Iterable[str], stream: str, found: StreamMetrics, **more: Any) -> Metrics:
-    """The metrics of one window or store: those of its stream (of joined rows, of their first one), and nothing of all
-    others."""
-    streams = {name: StreamMetrics() for name in names}
-    streams[stream.partition("+")[0]] = found
-    return Metrics(**{"matched": 0, **more}, streams=streams)
+def _counted(
+    names: Iterable[str], stream: str, found: StreamMetrics, matched: int, exact: float | None, rows: int, size: int
+) -> Metrics:
+    """The metrics of one window or store: those of its stream (of joined rows, of their first one)."""
+    streams = {name: StreamMetrics() for name in names} | {stream.partition("+")[0]: found}
+    return Metrics(matched, rows, size, streams, exact_matched=exact)
 
 
 def together(losses: Iterable[Loss], matched: Mapping[str, int], names: Iterable[str]) -> Metrics:
@@ -110,20 +122,21 @@ def together(losses: Iterable[Loss], matched: Mapping[str, int], names: Iterable
 
     `matched` are the matches that each sequence has delivered, by the name of its last edge. A sequence has found what
     each of its edges has kept of what came to it, so the exact join would have given it its matches over the product.
+    Losses of an edge are taken as independent of each other. Recall is None where some window cannot tell.
     """
     found = list(losses)
     kept: dict[str, float] = {}
     for loss in found:
-        kept[loss.edge] = kept.get(loss.edge, 1.0) * loss.kept
-    produced = sum(matched.values())
-    exact = 0.0
+        kept[loss.edge] = kept.get(loss.edge, 1.0) * (1.0 if loss.kept is None else loss.kept)
+    produced, exact = sum(matched.values()), 0.0
     for last, rows in matched.items():
         share = prod(kept.get(edge, 1.0) for edge in _edges(last))
         exact += rows / share if share else 0.0
+    known = all(loss.kept is not None for loss in found)
     everything = added_up([loss.metrics for loss in found], names)
     return replace(
-        everything, matched=produced, exact_matched=exact, recall=produced / exact if exact else 1.0,
-        recall_interval=None, recent_recall=None,
+        everything, matched=produced, exact_matched=exact if known else None, recall_interval=None,
+        recent_recall=None, recall=None if not known else produced / exact if exact else 1.0,
     )  # fmt: skip
 
 

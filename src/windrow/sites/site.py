@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow as pa
 
 from windrow.errors import InputError, SnapshotError
-from windrow.sites.budget import Budget, Loss, counted
+from windrow.sites.budget import Budget, Loss
 from windrow.sites.edges import Windows
 from windrow.sites.messages import Message, Part
 from windrow.sites.network import Network
@@ -245,16 +245,10 @@ class Site:
         found, names = [], self.network.plan.query.names
         of = {step.name: step.edge for step in self.steps}
         for (_, user), held in self.windows.held.items():
-            metrics, edge = held.engine.metrics, of[user]
-            lost = max((metrics.exact_matched or 0.0) - metrics.matched, 0.0)
-            joined = metrics.matched if held.joined is None else held.joined  # not with those that came later
-            told = {"matched": joined, "exact_matched": joined + lost}
-            told |= {"peak_rows": metrics.peak_rows, "peak_bytes": metrics.peak_bytes}
-            found.append(Loss(edge.name, counted(names, edge.stream, metrics.streams["w"], **told)))
+            found.append(Loss.of_window(of[user].name, of[user].stream, held.engine.metrics, held.joined, names))
         for step in self.steps:
             if isinstance(store := getattr(step, "store", None), RowStore):
-                told = {"peak_rows": store.peak_rows, "peak_bytes": store.peak_bytes}
-                found.append(Loss(step.edge.name, counted(names, step.edge.stream, store.counters(), **told)))
+                found.append(Loss.of_store(step.edge.name, step.edge.stream, store, names))
         return found
 
     @property
