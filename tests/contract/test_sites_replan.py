@@ -131,9 +131,8 @@ def swapped(seconds: int = 120) -> dict[str, pa.Table]:
 
 def test_rates_that_swap_change_the_plan_and_say_why() -> None:
     tables = swapped()
-    query = Query(
-        streams=[Stream("a", "t", 5000), Stream("b", "t", 5000)], on="k", select=["a.id", "b.id", "a.wide", "b.wide"]
-    )
+    wanted = [(f"{s}.{c}", f"{s}_{c}") for s in "ab" for c in ("id", "wide")]
+    query = Query(streams=[Stream("a", "t", 5000), Stream("b", "t", 5000)], on="k", select=wanted)
     plan = Plan(query, {"a": "A", "b": "B"}, {"a": [("b", "SP-D")], "b": [("a", "SP-S")]}, interval=1000)
     still = simulate(plan, tables, step_seconds=1e-3)
     found = check(plan, tables, None, Replan(10_000), 0.0)

@@ -69,7 +69,7 @@ def store(engine: Engine, batches: Mapping[str, Any], watermark: dt.datetime | i
 def meet(engine: Engine, batches: Mapping[str, Any], watermark: dt.datetime | int | None = None) -> Any:
     """The matches of rows with the present residents; all is as after a push, except that none of the rows is stored.
 
-    They count as arrivals of their streams, and as nothing else. Of one engine; not of one with several shards.
+    They count as arrivals that expire at once. Of one engine; not of one with several shards.
     """
     rows, mark = engine.coded(batches, watermark)
     return taking.take(engine, engine.judged(rows, mark), mark, storing=False)

@@ -53,6 +53,8 @@ def take(engine: Engine, rows: list[Rows], mark: int, probing: bool = True, stor
     tables = found.tables()
     engine._false += found.false
     _count(engine, prepared)
+    if not storing:
+        engine.bound()[1].pass_by(np.array([int(r.keep.sum()) for r in rows]))
     _keep(engine, prepared)
     _settle(engine, len(prepared.packed.order))
     engine._interrupted = False

@@ -91,6 +91,7 @@ class Held:
         select = [(f"p.{ROW}", ROW), *((f"w.{field.name}", field.name) for field in self.kept)]
         self.query = Query(streams=streams, on=shape.rewritten(), select=select, policy="fifo")
         if share is not None:
+            streams[1] = Stream("p", NOW, Window.time(NEVER_LATE))  # some policies ask how long windows are
             streams = [stream.with_(lateness=NEVER_LATE) for stream in streams]
             self.query = self.query.with_(streams=streams, memory=share.memory, policy=share.policy)
         self.engine = Engine(self.query, {"w": self.residents, "p": self.arriving}, own_clock=False)

@@ -32,7 +32,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from pathlib import Path
@@ -46,7 +46,6 @@ from windrow.files import open_table
 from windrow.record import number
 from windrow.sites.bound import Bound
 from windrow.sites.budget import Budget
-from windrow.sites.council import Replan
 from windrow.sites.course import Course
 from windrow.sites.ground.trust import Trust, read_token
 from windrow.sites.messages import VERSION
@@ -185,41 +184,20 @@ class Description:
         """The steps and channels of the plan."""
         return Network(self.plan, self.schemas)
 
-    @cached_property
-    def replan(self) -> Replan | None:
-        """When the plan is looked at again."""
-        given = self.setting.data.get("replan")
-        if given is None:
-            return None
-        found = Replan.from_dict(_known(given, None, f"{self.path}: replan"))
-        return found if found.objective else found.with_(objective=self.setting.objective)
-
     def course(self, name: str) -> Course:
         """A site at its beginning."""
         s = self.setting
         return Course(
-            self.plan, self.schemas, name, replan=self.replan, links=s.links, step_seconds=s.step_seconds,
-            budget=self.budget,
+            self.plan, self.schemas, name, replan=s.replan, links=s.links, step_seconds=s.step_seconds,
+            budget=Budget.of(s.memory, s.policy),
         )  # fmt: skip
-
-    @cached_property
-    def budget(self) -> Budget | None:
-        """What sites may hold."""
-        data = self.setting.data
-        own = {name: entry["memory"] for name, entry in data.get("sites", {}).items() if "memory" in entry}
-        found = Budget.of(data.get("memory"), data.get("policy"))
-        if not own:
-            return found
-        one = Budget.of(own, data.get("policy"))
-        assert one is not None
-        return one if found is None else replace(found, memory=one.memory)
 
     @cached_property
     def id(self) -> str:
         """A digest of all that sites must agree on: plan, columns, form of messages, when the plan is looked at."""
         columns = [[n, [[f.name, str(f.type)] for f in self.schemas[n]]] for n in self.query.names]
-        agreed = [VERSION, self.plan.id, columns, None if self.replan is None else self.replan.to_dict()]
-        agreed += [] if self.budget is None else [str(self.budget)]
+        s = self.setting
+        agreed = [VERSION, self.plan.id, columns, None if s.replan is None else s.replan.to_dict(), s.memory, s.policy]
         return hashlib.sha256(json.dumps(agreed).encode()).hexdigest()[:16]
 
     def trust(self, name: str | None = None) -> Trust:
