@@ -3,6 +3,7 @@
     unique   requests and responses, one partner each, 95 % of them within a second; windows of one hour
     kinds    RIDS, CA, OAP and OAC as in the k-constraints paper, at several k
     ways     three and four streams without a common key: the rate of SWJ itself, and of many-one joins
+    broken   unique keys of which a share comes twice: what is lost, or what it costs to find released rows on disk
     long     ten million rows in windows without end, where constraints bound memory (--long)
 
 Time is that of one core, with matches given out; memory is what the engine charges. Every line has SWJ's answer.
@@ -13,6 +14,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 from harness import Contestant, check_counters, core, race, save, show
 
 import windrow as wr
@@ -24,7 +27,8 @@ from windrow.lab.traffic import unique_pair
 WINDOW, ROWS = 50_000, 600_000
 KINDS = {"RIDS": kmon_rids.SERIES, "CA": kmon_ca.SERIES, "OAP": kmon_oap.SERIES, "OAC": kmon_oac.SERIES}
 LIMITS = {"RIDS": 1.64, "CA": 1.25, "OAP": 1.25, "OAC": 1.25}  # targets: times SWJ's time
-STEPS = (0, 1_000, 5_000, 20_000)
+STEPS = (0, 1_000, 5_000, 10_000, 20_000)
+BROKEN = (0.0, 0.001, 0.01)
 UNIQUE_SHARE = 0.06  # target: at most this share of SWJ's bytes
 RATE = 1e6  # target: rows per second and core
 FLAT = 1.5  # target: the most that is held in the last half over the most in the first
@@ -105,6 +109,48 @@ def ways(rounds: int) -> dict[str, Any]:
     return found
 
 
+def broken(rounds: int) -> dict[str, Any]:
+    """Responses of which a share comes a second time, one to sixty seconds later, although they are declared unique."""
+    found: dict[str, Any] = {}
+    for share in BROKEN:
+        left, right = unique_pair(500_000, seconds=7_200)
+        rng = np.random.Generator(np.random.PCG64(7))
+        twice = right.take(pa.array(np.flatnonzero(rng.random(right.num_rows) < share)))
+        late = twice["ts"].to_numpy() + rng.integers(1_000_000, 60_000_000, twice.num_rows).astype("timedelta64[us]")
+        right = pa.concat_tables([right, twice.set_column(0, right.schema.field("ts"), pa.array(late))]).sort_by("ts")
+        streams = [wr.Stream(name, "ts", "1 hour") for name in ("requests", "responses")]
+        both = (wr.Unique("requests", "id"), wr.Unique("responses", "id"))
+        query, tables = wr.Query(streams=streams, on="id"), {"requests": left, "responses": right}
+        lines = {
+            "SWJ": Join(query, tables),
+            "lose": Join(query.with_(constraints=both), tables),
+            "demote": Join(query.with_(constraints=both, on_violation="demote"), tables),
+        }
+        races = {name: Contestant(partial(run, join, () if name == "SWJ" else both)) for name, join in lines.items()}
+        timings = race(races, rounds, core)
+        base = timings["SWJ"]
+        for name, timing in timings.items():
+            check_counters(timing.result.metrics)
+            metrics = timing.result.metrics
+            found[f"{name}, {share:.1%} twice"] = {
+                "time": timing.median / base.median, "memory": timing.result.steady[0] / base.result.steady[0],
+                "us_per_row": 1e6 * timing.median / timing.result.moments[-1][0],
+                "missing": base.result.metrics.matched - metrics.matched,
+                "found": sum(line.found for line in metrics.demoted.values()),
+                "disk": sum(line.disk_bytes for line in metrics.demoted.values()),
+            }  # fmt: skip
+        assert timings["demote"].result.metrics.matched == base.result.metrics.matched
+    show(
+        f"unique on both sides, one hour, and a share of the responses twice (median of {rounds})",
+        ("line", "us a row", "x SWJ time", "of SWJ's bytes", "missing", "came back", "disk"),
+        [
+            (n, f["us_per_row"], f["time"], f"{f['memory']:.2%}", f["missing"], f["found"], f["disk"])
+            for n, f in found.items()
+        ],
+    )
+    return found
+
+
 def long(rounds: int) -> dict[str, Any]:
     """Ten million rows without windows: the most held in the first and in the last half of a run."""
     found = {}
@@ -149,7 +195,9 @@ def main() -> None:
     parser.add_argument("--only", default="", help="parts whose name holds this text")
     parser.add_argument("--long", action="store_true", help="ten million rows in windows without end, too")
     args = parser.parse_args()
-    parts: dict[str, Callable[[int], dict[str, Any]]] = {"unique": unique, "kinds": kinds, "ways": ways}
+    parts: dict[str, Callable[[int], dict[str, Any]]] = {
+        "unique": unique, "kinds": kinds, "ways": ways, "broken": broken
+    }  # fmt: skip
     if args.long:
         parts["long"] = long
     save("release", {name: part(args.rounds) for name, part in parts.items() if args.only in name})

@@ -15,14 +15,14 @@ SIZES = (100_000, 1_000_000)
 BATCH = 100_000  # rows of each stream in a push
 
 
-def batch(first: int, rows: int, seed: int) -> dict[str, pa.Table]:
+def batch(first: int, rows: int, seed: int, keys: int = 100_000) -> dict[str, pa.Table]:
     """Rows of both streams from a time on: time, key, amount, page."""
     rng, pages = np.random.default_rng(seed), pa.array([f"/item/{i}" for i in range(200)])
     return {
         side: pa.table(
             {
                 "t": np.arange(first, first + rows),
-                "k": rng.integers(0, 100_000, rows),
+                "k": rng.integers(0, keys, rows),
                 "amount": rng.random(rows),
                 "page": pages.take(pa.array(rng.integers(0, 200, rows))),
             }

@@ -2,7 +2,8 @@
 
 Needs root, iproute2 and openssl. Each pair of sites has a link of its own (a veth pair with a token bucket at both
 ends), and each site an address that the others reach over these links, so an interface's counter is what one link
-carried. Sites talk TLS with a certificate each.
+carried. Latency is added by a relay at each site, through which it is reached: on the way there and on the way back.
+Sites talk TLS with a certificate each.
 
     paced        streams from files, each row at its time: output, bytes, delay
     spark        one stream handed over by a Spark query, one by a query in a Connect session, one from files
@@ -18,6 +19,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from itertools import combinations
 from pathlib import Path
@@ -26,13 +28,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from harness import note, save, show
-from sites_places import Places, one_engine, same, streams, write_description, write_files
+from sites_places import Places, Relay, one_engine, same, streams, write_description, write_files
 
 import windrow as wr
 
 NAMES = {"a": "north", "b": "south", "c": "west"}
 SITES = list(NAMES.values())
-RATE = "4 Mbit/s"
+RATE, LATENCY = "4 Mbit/s", 0.025
+OUTER, INNER = 7015, 7016
 
 
 def run(*words: str, **options: Any) -> str:
@@ -107,14 +110,18 @@ def described(root: Path, tables: dict[str, pa.Table], starts: float | None, fed
     """The description: a plan for these streams and links."""
     schema = {"ts": "timestamp[us]", "k": "int64", "id": "int64", "text": "string"}
     stream = {"time": "ts", "window": "3 seconds", "schema": schema}
-    links = {f"{one} - {other}": {"bandwidth": RATE} for one, other in combinations(SITES, 2)}
+    links = {
+        f"{one} - {other}": {"bandwidth": RATE, "latency": f"{1000 * LATENCY:g} ms"}
+        for one, other in combinations(SITES, 2)
+    }
     data: dict[str, Any] = {
         "on": "k", "select": [["a.id", "a"], ["b.id", "b"], ["c.id", "c"], ["a.text", "x"], ["b.text", "y"]],
         "interval": "500 ms", "delay": "250 ms", "objective": "bytes", "plan": "plan.json",
         "streams": {name: {"site": site, **stream} for name, site in NAMES.items()},
         "links": links,
         "sites": {
-            site: {"address": f"{address(site)}:7015", "certificate": f"{site}.pem", "key": f"{site}.key"}
+            site: {"address": f"{address(site)}:{OUTER}", "listen": f"127.0.0.1:{INNER}",
+                   "certificate": f"{site}.pem", "key": f"{site}.key"}
             for site in SITES
         },
         "security": {"authority": "ca.pem"},
@@ -183,6 +190,7 @@ def trial(kind: str, args: argparse.Namespace, network: Network) -> dict[str, An
         description = wr.sites.describe(file)
         before = network.sent()
         places = Places(file, SITES, {site: ["ip", "netns", "exec", network.space(site)] for site in SITES})
+        relays = [_relay(site, network) for site in SITES]
         for site in SITES:
             places.start(site)
         feeders = [_feeder(file, stream, how, network) for stream, how in fed.items()]
@@ -193,8 +201,8 @@ def trial(kind: str, args: argparse.Namespace, network: Network) -> dict[str, An
             places.finish(args.seconds + 300)
         finally:
             places.stop()
-            for feeder in feeders:
-                feeder.kill()
+            for process in [*feeders, *relays]:
+                process.kill()
         after = network.sent()
         expected = one_engine(description.query, tables)
         simulated = wr.sites.simulate(plan, tables, description.setting.links)
@@ -211,6 +219,10 @@ def trial(kind: str, args: argparse.Namespace, network: Network) -> dict[str, An
         if not found["same"]:
             print("\n".join(places.log(site) for site in SITES))
         return found
+
+
+def _relay(site: str, network: Network) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(["ip", "netns", "exec", network.space(site), sys.executable, __file__, "--relay", site])
 
 
 def _feeder(file: Path, stream: str, how: str, network: Network) -> subprocess.Popen[bytes]:
@@ -275,11 +287,15 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=40.0)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", choices=["paced", "spark"])
+    parser.add_argument("--relay", metavar="SITE")
     parser.add_argument("--feed", nargs=3, metavar=("FILE", "STREAM", "KIND"))
     args = parser.parse_args()
     if args.feed:
         feeding(Path(args.feed[0]), *args.feed[1:])
         return
+    if args.relay:
+        Relay(OUTER, INNER, LATENCY, address(args.relay))
+        threading.Event().wait()
     if os.geteuid() or not all(map(shutil.which, ("ip", "tc", "openssl"))):
         print("sites_network: needs root, iproute2 (ip, tc) and openssl: left out")
         return

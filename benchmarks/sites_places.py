@@ -1,7 +1,9 @@
 """What the proofs of sites share: streams as files, a description, processes, a link that can fail, and one engine."""
 
+import contextlib
 import json
 import os
+import queue
 import signal
 import socket
 import subprocess
@@ -119,11 +121,10 @@ class Places:
 class Relay:
     """A link of a test: passes connections on with a latency, or not at all while it is down."""
 
-    def __init__(self, port: int, to: int, latency: float = 0.0) -> None:
+    def __init__(self, port: int, to: int, latency: float = 0.0, host: str = "127.0.0.1") -> None:
         self.to, self.latency, self.down = to, latency, False
         self.bytes = 0
-        self._open: set[socket.socket] = set()
-        self._listener = socket.create_server(("127.0.0.1", port))
+        self._listener = socket.create_server((host, port))
         threading.Thread(target=self._accept, daemon=True).start()
 
     def _accept(self) -> None:
@@ -138,26 +139,38 @@ class Relay:
             except OSError:
                 visitor.close()
                 continue
-            self._open |= {visitor, inner}
             for one, other in ((visitor, inner), (inner, visitor)):
-                threading.Thread(target=self._pass, args=(one, other), daemon=True).start()
+                one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                waiting: queue.SimpleQueue[tuple[float, bytes]] = queue.SimpleQueue()
+                threading.Thread(target=self._receive, args=(one, waiting), daemon=True).start()
+                threading.Thread(target=self._send, args=(one, other, waiting), daemon=True).start()
 
-    def _pass(self, one: socket.socket, other: socket.socket) -> None:
-        """Bytes that come in leave after the latency, in order."""
+    def _receive(self, one: socket.socket, waiting: "queue.SimpleQueue[tuple[float, bytes]]") -> None:
+        """Note what comes in, and when it may leave; nothing is the end."""
+        data = b"-"
+        while data:
+            try:
+                data = one.recv(1 << 16)
+            except OSError:
+                data = b""
+            waiting.put((time.monotonic() + self.latency, data))
+
+    def _send(self, one: socket.socket, other: socket.socket, waiting: Any) -> None:
+        """Send on what has waited for long enough, in order."""
         try:
-            while data := one.recv(1 << 16):
-                if self.latency:
-                    time.sleep(self.latency)
+            while (late := waiting.get())[1]:
+                time.sleep(max(0.0, late[0] - time.monotonic()))
                 while self.down:  # a link that is down says nothing
                     time.sleep(0.05)
-                other.sendall(data)
-                self.bytes += len(data)
+                other.sendall(late[1])
+                self.bytes += len(late[1])
         except OSError:
             pass
         finally:
             for each in (one, other):
+                with contextlib.suppress(OSError):
+                    each.shutdown(socket.SHUT_RDWR)
                 each.close()
-                self._open.discard(each)
 
 
 def until(there: Callable[[], bool], seconds: float, what: str) -> None:

@@ -78,7 +78,7 @@ def flip_in_part(random: Random, data: bytes) -> bytes:
     if random.random() < 0.2 and plain:
         start = random.randrange(len(plain))
         plain = plain[:start] + random.randbytes(random.randrange(9)) + plain[start + random.randrange(9) :]
-    parts[k] = snapshot.packed(pa.py_buffer(plain)).to_pybytes() if _is_packed(parts[k]) else plain
+    parts[k] = packed(plain) if _is_packed(parts[k]) else plain
     return snapshot.write(header, parts)
 
 
@@ -191,6 +191,11 @@ def _read(data: bytes) -> tuple[dict[str, Any], list[bytes]]:
 
 def _part(random: Random, parts: list[bytes]) -> int:
     return random.randrange(len(parts))
+
+
+def packed(plain: bytes) -> bytes:
+    """A part of a snapshot that unpacks to these bytes."""
+    return len(plain).to_bytes(8, "little") + pa.Codec(snapshot.CODEC).compress(plain, asbytes=True)
 
 
 def _is_packed(part: bytes) -> bool:

@@ -46,6 +46,29 @@ def cases(draw: st.DrawFn) -> Case:
     return case_of(Random(draw(st.integers(0, 2**32), label="seed")), count)
 
 
+@st.composite
+def broken_cases(draw: st.DrawFn) -> Case:
+    """A case of two to four streams whose rows break what is promised about them, or may: keys that are declared unique
+    come again, and every k is at most what the rows have."""
+    count = draw(st.integers(2, 4), label="streams")
+    return broken_case_of(Random(draw(st.integers(0, 2**32), label="seed")), count)
+
+
+def broken_case_of(random: Random, count: int, most_rows: int = 26) -> Case:
+    query, edges = _query(random, count)
+    uniques = _uniques(random, query, edges)
+    arrivals = _arrivals(random, query, uniques if random.random() < 0.2 else (), random.randint(6, most_rows))
+    constraints = [_understated(random, c) for c in _distances(random, query, uniques, arrivals)]
+    return Case(query, (*uniques, *constraints), tuple(arrivals))
+
+
+def _understated(random: Random, constraint: Any) -> Constraint:
+    """A constraint with a smaller k."""
+    if isinstance(constraint.k, Duration):
+        return constraint.with_(k=Duration(random.randint(0, constraint.k.amount), "steps"))
+    return constraint.with_(k=random.randint(0, constraint.k))
+
+
 def case_of(random: Random, count: int, most_rows: int = 26) -> Case:
     query, edges = _query(random, count)
     uniques = _uniques(random, query, edges)

@@ -1,4 +1,4 @@
-"""The contestants: the same two streams joined by windrow, joined by Spark itself, and only shuffled.
+"""The contestants: the same streams joined by windrow, joined by Spark itself, and only shuffled.
 
 Each gives a frame whose rows are counted and fingerprinted on their way out, so that equal answers can be asserted
 batch by batch. The sink throws them away.
@@ -8,30 +8,29 @@ import shutil
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from core_seconds import CoreSeconds
+from core_seconds import CoreSeconds, python_bytes
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.listener import StreamingQueryListener
 from stream_files import LATENESS, SIDES, WINDOW, Streams
 
 import windrow as wr
+from windrow.spark.store import PROVIDER, ROCKSDB
 
-PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 HDFS = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
-ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 OUTPUT = ("key", "left_ts", "left_amount", "right_ts", "right_amount")
-SCHEMA = "ts timestamp, key long, amount double"
 
 
 @dataclass(frozen=True)
 class Contestant:
-    """A query over the two streams, and where its state is kept."""
+    """A query over the streams, and where its state is kept."""
 
-    frame: Callable[[DataFrame, DataFrame], DataFrame]
+    frame: Callable[..., DataFrame]
     provider: str = HDFS
 
 
@@ -46,6 +45,9 @@ class Run:
     state: dict[str, int] = field(default_factory=dict)  # of the last micro-batch
     counters: dict[str, Any] = field(default_factory=dict)  # of windrow
     written_bytes: int = 0  # by the checkpoint's state, over all micro-batches
+    written: list[int] = field(default_factory=list)  # the same up to each micro-batch, with files that have gone since
+    folder_bytes: int = 0  # of the checkpoint at the end
+    workers: list[int] = field(default_factory=list)  # memory of all Python workers after each micro-batch
 
 
 def windrow(left: DataFrame, right: DataFrame) -> DataFrame:
@@ -71,10 +73,10 @@ def shuffle(left: DataFrame, right: DataFrame) -> DataFrame:
 
 CONTESTANTS = {
     "shuffle only": Contestant(shuffle),
-    "windrow": Contestant(windrow),
+    "windrow": Contestant(windrow, ROCKSDB),
     "spark, HDFS store": Contestant(spark_join),
     "spark, RocksDB store": Contestant(spark_join, ROCKSDB),
-    "windrow, RocksDB store": Contestant(windrow, ROCKSDB),
+    "windrow, HDFS store": Contestant(windrow),
 }
 
 
@@ -83,15 +85,15 @@ def run(spark: SparkSession, contestant: Contestant, streams: Streams, scratch: 
     spark.conf.set(PROVIDER, contestant.provider)
     checkpoint = scratch / f"checkpoint-{time.monotonic_ns()}"
     sides = [
-        spark.readStream.schema(SCHEMA)
+        spark.readStream.schema(streams.schema)
         .option("maxFilesPerTrigger", 1)
         .parquet(streams.path(side))
         .withWatermark("ts", f"{LATENESS} seconds")
-        for side in SIDES
+        for side in streams.sides
     ]
     frame = contestant.frame(*sides)
     frame = frame.observe("answer", F.count(F.lit(1)).alias("n"), F.sum(_hash(frame)).alias("sum"))
-    watch = Watch()
+    watch = Watch(checkpoint / "state")
     spark.streams.addListener(watch)
     writer = frame.writeStream.format("noop").option("checkpointLocation", str(checkpoint))
     query = writer.trigger(availableNow=True).start()
@@ -103,21 +105,36 @@ def run(spark: SparkSession, contestant: Contestant, streams: Streams, scratch: 
     used = [watch.core[b] - watch.core[b - 1] for b in sorted(watch.core) if b]
     found.core = used[streams.filling - 1 :][: streams.batches]
     found.counters = counters.to_dict() if counters.shards else {}
-    found.written_bytes = sum(f.stat().st_size for f in (checkpoint / "state").rglob("*") if f.is_file())
+    found.written = [sum(watch.written[b].values()) for b in sorted(watch.written)]
+    found.written_bytes = found.written[-1]
+    found.workers = watch.workers
+    found.folder_bytes = sum(sizes(checkpoint).values())
     shutil.rmtree(checkpoint)
     return found
 
 
 def _hash(frame: DataFrame) -> Any:
     """A number per row that is spread evenly and can be added up without overflow."""
-    return F.pmod(F.xxhash64(*(c for c in (*OUTPUT, "ts", "amount") if c in frame.columns)), F.lit(2**31 - 1))
+    return F.pmod(F.xxhash64(*sorted(frame.columns)), F.lit(2**31 - 1))
+
+
+def sizes(folder: Path) -> dict[str, int]:
+    """The files of a folder, and their bytes."""
+    found = {}
+    for file in folder.rglob("*"):
+        with suppress(OSError):  # it has gone meanwhile
+            if file.is_file():
+                found[str(file)] = file.stat().st_size
+    return found
 
 
 class Watch(StreamingQueryListener):
-    """Notes after every micro-batch how much of the cores has been used."""
+    """Notes after every micro-batch how much of the cores has been used, and what was written to a folder."""
 
-    def __init__(self) -> None:
+    def __init__(self, folder: Path) -> None:
         self.core: dict[int, float] = {}
+        self.folder, self.written = folder, dict[int, dict[str, int]]()
+        self.workers: list[int] = []
         self.clock = CoreSeconds()
         self.ended = threading.Event()
 
@@ -125,7 +142,10 @@ class Watch(StreamingQueryListener):
         pass
 
     def onQueryProgress(self, event: Any) -> None:
-        self.core[event.progress.batchId] = self.clock.read()
+        batch = event.progress.batchId
+        self.core[batch] = self.clock.read()
+        self.workers.append(python_bytes())
+        self.written[batch] = {**self.written.get(batch - 1, {}), **sizes(self.folder)}
 
     def onQueryIdle(self, event: Any) -> None:
         pass
@@ -141,10 +161,10 @@ def _read(progress: list[Any], streams: Streams) -> Run:
         found.parts.append(dict(batch.durationMs))
         answer = batch.observedMetrics["answer"]
         found.answers.append((answer["n"], answer["sum"] or 0))
-        assert batch.numInputRows == streams.batch_rows, batch.numInputRows
-        for operator in batch.stateOperators:
-            assert not operator.numRowsDroppedByWatermark, "no row is late"
-            found.state = _state(operator)
+        assert batch.numInputRows == (streams.batch_rows or batch.numInputRows), batch.numInputRows
+        assert not any(o.numRowsDroppedByWatermark for o in batch.stateOperators), "no row is late"
+        states = [_state(operator) for operator in batch.stateOperators]
+        found.state = {name: sum(state[name] for state in states) for name in states[0]} if states else {}
     assert len(found.seconds) == streams.batches, (len(found.seconds), streams.batches)
     return found
 

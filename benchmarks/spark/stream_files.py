@@ -5,6 +5,8 @@ so what lies in a window is too. The first files hold enough to fill the window 
 the watermark of the batch before), the files behind them one micro-batch each.
 """
 
+import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +18,7 @@ WINDOW, LATENESS = 100, 5  # seconds
 MATCHES_PER_ROW = 0.2
 FILL = WINDOW + 2 * LATENESS  # seconds that the first micro-batch has to cover
 SIDES = ("left", "right")
+SCHEMA = "ts timestamp, key long, amount double"
 
 
 @dataclass(frozen=True)
@@ -23,10 +26,12 @@ class Streams:
     """Where the files are, and what is in them."""
 
     folder: Path
-    batch_rows: int  # of both streams together
+    batch_rows: int | None  # of all streams together, where every micro-batch has as many
     batches: int  # behind the first ones
     filling: int  # micro-batches that fill the window
     rate: int  # rows a second, per stream
+    sides: tuple[str, ...] = SIDES
+    schema: str = SCHEMA
 
     @property
     def keys(self) -> int:
@@ -61,3 +66,17 @@ def write_streams(folder: Path, batch_rows: int, batches: int, rate: int) -> Str
             pq.write_table(table, folder / side / f"{number:03}.parquet")
         start += rows * 1_000_000 // rate
     return streams
+
+
+def write_parts(folder: Path, parts: Mapping[str, Sequence[pa.Table]], filling: int, schema: str) -> Streams:
+    """Write the files of any streams, each given in as many parts as there are micro-batches."""
+    for side, tables in parts.items():
+        (folder / side).mkdir(parents=True)
+        for number, table in enumerate(tables):
+            path = folder / side / f"{number:03}.parquet"
+            pq.write_table(table, path)
+            os.utime(path, (number + 1, number + 1))  # Spark takes files in the order of their age
+    counts = {sum(tables[k].num_rows for tables in parts.values()) for k in range(filling, len(tables))}
+    return Streams(
+        folder, counts.pop() if len(counts) == 1 else None, len(tables) - filling, filling, 0, tuple(parts), schema
+    )

@@ -16,7 +16,7 @@ from windrow.feed import CodedTables, engine_for, run
 from windrow.policies import Policy
 from windrow.quality.compared import DISTANCES, Compared, measured
 from windrow.spark.frames import is_spark_frame
-from windrow.spec import Constraint, DurationLike, Memory, Monitored, Value, WindowLike, pair_query
+from windrow.spec import Constraint, DurationLike, Memory, Monitored, OnViolation, Value, WindowLike, pair_query
 from windrow.spec.output import Selection
 
 
@@ -70,7 +70,7 @@ def join(
     archive: str | os.PathLike[str] | None = None,
     sample: float | Literal["unbiased"] | None = None,
     constraints: Literal["watch", "auto"] | Monitored | Constraint | Iterable[Constraint] | None = None,
-    on_violation: Literal["lose", "demote"] = "lose",
+    on_violation: OnViolation = "lose",
 ) -> Any:
     """Join two streams: rows meet when they match and lie within each other's windows.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from itertools import cycle
 from typing import Any
@@ -15,8 +16,11 @@ import windrow as wr
 from windrow.engine.bind import TRIAL_SHARE
 from windrow.errors import MemoryTooSmall
 from windrow.kernels import layout as at
+from windrow.lab.generators import locality_pair
 from windrow.spec import Band, Compare, Equal, Query, Stream, Value, Window
+from windrow.state import room
 from windrow.state.auto import trials as choosing
+from windrow.state.shard import Shard
 
 ROWS = 3_000
 POLICIES = {label(policy): policy for policy in configurations()}
@@ -98,11 +102,11 @@ def test_what_is_allocated_stays_inside_the_budget(on: str, policy: str, shape: 
         pushed(engine, whole, budget, (ROWS // 4, 20, 20, 20))
 
 
-def joined(policy: str, budget: int, tables: dict[str, pa.Table]) -> wr.Engine:
+def joined(policy: str, budget: int, tables: dict[str, pa.Table], **options: Any) -> wr.Engine:
     """An engine that holds all columns of both streams for longer than they last."""
     streams = [Stream(name, "t", Window.time(10**9)) for name in tables]
     query = Query(streams=streams, on="k", memory=f"{budget} B", policy=policy)
-    return wr.Engine(query, {name: table.schema for name, table in tables.items()})
+    return wr.Engine(query, {name: table.schema for name, table in tables.items()}, **options)
 
 
 @pytest.mark.parametrize("sizes", [(100,), (10**6,)], ids=["small pushes", "one push"])
@@ -111,6 +115,65 @@ def joined(policy: str, budget: int, tables: dict[str, pa.Table]) -> wr.Engine:
 def test_budgets_of_every_size(policy: str, budget: int, sizes: tuple[int, ...]) -> None:
     tables = {name: rows(ord(name), budget // 100, budget // 400) for name in "ab"}
     pushed(joined(policy, budget, tables), tables, budget, sizes)
+
+
+def clustered(budget: int) -> dict[str, pa.Table]:
+    """Keys that come in clusters: at first many, each with few rows, and when those are shed few with many rows."""
+    left, right = locality_pair(max(budget // 25, 8_000), max(budget // 200, 500), seed=1)
+    return {"a": left, "b": right}
+
+
+def changing(budget: int) -> dict[str, pa.Table]:
+    """Few keys, then a key of its own for every row, and both once more."""
+    n, rng = budget // 100, np.random.default_rng(7)
+    keys = np.concatenate([np.arange(n) % 20 if turn % 2 == 0 else rng.integers(0, 2**60, n) for turn in range(4)])
+    return {name: pa.table({"t": np.arange(4 * n), "k": keys}) for name in "ab"}
+
+
+@pytest.mark.parametrize("count_only", [False, True], ids=["emitted", "counted"])
+@pytest.mark.parametrize("mix", [clustered, changing], ids=lambda mix: mix.__name__)
+@pytest.mark.parametrize("policy", POLICY_NAMES)
+def test_the_most_rows_and_the_most_keys_come_at_different_times(
+    policy: str, mix: Callable[[int], dict[str, pa.Table]], count_only: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Can catch: parts of a block that each stay as large as they ever had to be, also in the middle of a push."""
+    blocks: list[int] = []
+    hold = Shard.hold
+
+    def held(shard: Shard, words: np.ndarray) -> None:
+        blocks.append(words.nbytes)
+        hold(shard, words)
+
+    monkeypatch.setattr(Shard, "hold", held)
+    for budget, sizes in ((1 << 16, (500,)), (1 << 18, (10**6,)), (1 << 20, (5_000, 20_000)))[: 2 + count_only]:
+        tables = mix(budget)
+        pushed(joined(policy, budget, tables, count_only=count_only), tables, budget, sizes)
+        assert max(blocks) <= bound(budget)
+        blocks.clear()
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("on", PREDICATES)
+def test_packing_changes_nothing(on: str, policy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A block that is packed whenever it lacks room: matches, counters and state are those of one that only grows."""
+    names = "abc" if on == "two directories" else "ab"
+    streams = [Stream(n, "t", Window.time(200)) for n in names]
+    query = Query(streams=streams, on=PREDICATES[on], policy=POLICIES[policy], memory="100 kB", select=["a.s", "b.v"])
+    whole = {n: rows(ord(n), 900, 150) for n in names}
+    options = {"oracle": whole} if "oracle" in policy else {}
+    engines = [wr.Engine(query, {n: t.schema for n, t in whole.items()}, **options) for _ in range(2)]
+    asked = []
+    for start, size in ((0, 300), (300, 20), (320, 580)):
+        found = []
+        for packs, engine in enumerate(engines):
+            with monkeypatch.context() as patched:
+                if packs:
+                    patched.setattr(room, "too_large", lambda *_: asked.append(1) or True)
+                found.append(engine.push({n: t.slice(start, size) for n, t in whole.items()}))
+        assert found[0].equals(found[1])
+        assert engines[0].metrics == engines[1].metrics
+        assert engines[0].snapshot() == engines[1].snapshot()
+    assert len(asked) > 3 and engines[0].metrics.shed > 0
 
 
 @pytest.mark.parametrize("sizes", [(5_000,), (10**6,)], ids=["many pushes", "one push"])

@@ -36,6 +36,7 @@ from windrow.sites.messages import VERSION
 
 ROOT = Path(__file__).resolve().parents[2]
 COLUMNS = {"t": "int64", "k": "int64", "id": "int64"}
+STREAM = {"site": "A", "time": "t", "window": 20}
 
 
 def ports(count: int) -> list[int]:
@@ -306,6 +307,19 @@ def test_nobody_listens_beyond_loopback_without_certificates(tmp_path: Path) -> 
 # -- the command line --------------------------------------------------------------------------------------------------
 
 
+def test_a_plan_of_another_interval_and_a_port_in_use_are_said(tmp_path: Path) -> None:
+    file = described(tmp_path)
+    data = json.loads(file.read_text())
+    (tmp_path / "plan.json").write_text(wr.sites.describe(file).plan.to_json())
+    file.write_text(json.dumps(data | {"plan": "plan.json", "interval": 20}))
+    with pytest.raises(SpecError, match="says 20: plan anew"):
+        _ = wr.sites.describe(file).plan
+    file.write_text(json.dumps(data | {"plan": "plan.json"}))
+    host, port = data["sites"]["A"]["address"].split(":")
+    with socket.create_server((host, int(port))), pytest.raises(InputError, match=f"listen on {host}:{port}: Addr"):
+        Serving(file, "A")
+
+
 def test_status_says_who_is_away_and_how_it_goes(tmp_path: Path) -> None:
     file = described(tmp_path, files=False)
     one = serve(file, "A")
@@ -336,7 +350,25 @@ def test_start_serves_all_sites(tmp_path: Path) -> None:
         ({"sites": {"A": {"address": "nowhere"}}}, "an address is a host and a port"),
         ({"sites": {"A": {"adress": "127.0.0.1:1"}}}, "did you mean 'address'"),
         ({"plan": {"sequences": {"a": [["b", "SM-X"]], "b": [["a", "SP-S"]]}}}, "there is no program 'SM-X'"),
-        ({"streams": {"a": {"site": "Z", "time": "t"}}}, "streams.a is at 'Z'"),
+        ({"plan": "none.json"}, "none.json: reading failed"),
+        ({"plan": 7}, "plan: expected names and values"),
+        ({"plan": {"sequences": {"a": 5, "b": []}}}, "expected streams and programs"),
+        ({"plan": {"sequences": {"a": [["x", "SP-D"]], "b": [["a", "SP-D"]]}}}, "'x'"),
+        ({"interval": "1 parsec"}, "'1 parsec'"),
+        ({"origin": "noon"}, "'noon'"),
+        ({"origin": 1.5}, "1.5"),
+        ({"result_at": "Z"}, "result_at: there is no site 'Z'"),
+        ({"links": {"A - Z": {}}}, "there is no site 'Z'"),
+        ({"security": {"token": "none"}}, "none: No such file"),
+        ({"sites": {"A": {"address": "127.0.0.1:1"}, "B": {"address": "127.0.0.1:1"}}}, "the same address"),
+        ({"sites": {"A": {"address": "127.0.0.1:1", "listen": "x"}}}, "sites.A: an address"),
+        ({"streams": {"a": {**STREAM, "file": 5}}}, "file must be a name"),
+        ({"streams": {"a": {**STREAM, "file": "none.parquet"}}}, "none.parquet is not at this place"),
+        ({"streams": {"a": {**STREAM, "schema": "int64"}}}, "schema: expected names and values"),
+        ({"streams": {"a": {**STREAM, "schema": {"t": "int46"}}}}, "'int46' names no Arrow type"),
+        ({"streams": {"a": {**STREAM, "pace": "fast"}}}, "pace must be a number"),
+        ({"streams": {"a": {**STREAM, "schema": COLUMNS, "idle": 5}}}, "these are numbers"),
+        ({"streams": {"a": {"site": "Z", "time": "t"}}}, "streams.a: there is no site 'Z'"),
         ({"streams": {"a": {"site": "A", "time": "t", "window": 9}}}, "has no schema"),
         ({"streams": {"a": {"site": "A", "window": 9}}}, "'a' has none"),
         ({"hold": "much"}, "cannot read the size"),

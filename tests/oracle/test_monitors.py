@@ -93,6 +93,29 @@ def test_what_is_seen_is_what_there_is(name: str) -> None:
             assert seen.seen >= k if "ordered" in text else seen.seen == k, (text, seen, k)
 
 
+@pytest.mark.parametrize("k", [0, 100, 3_000])
+def test_order_is_known_far_back(k: int) -> None:
+    """Of an ordered column 128 steps are kept: rows are released by any k, and who keeps it does not break it."""
+    tables = fan_streams(60_000, [Edge(scrambled=k)] * 2, seed=1)
+    on = ["S1.A = S3.A", "S2.A = S3.A"]
+    streams = [wr.Stream(stream, "t", wr.Window.rows(30_000)) for stream in tables]
+    query = wr.Query(streams=streams, on=on, order="arrival")
+    truth = {
+        str(a.constraint.stream): a.rows for a in adherence(query, tables, [wr.Ordered(s, "A", 0) for s in tables])
+    }
+    plain, before = pushed(query, tables)
+    unique = wr.Unique("S3", "A")
+    found, after = pushed(query.with_(constraints=[unique, *(wr.Ordered(s, "A", k) for s in ("S1", "S2"))]), tables)
+    assert found == plain
+    assert after.metrics.resident_rows < before.metrics.resident_rows / 2
+    for stream in ("S1", "S2"):
+        known = after.metrics.constraints[f"{stream} is ordered on A"]
+        assert known.violations == 0 and truth[stream] <= known.seen <= truth[stream] + k // 32
+    if k:
+        half = [unique, *(wr.Ordered(s, "A", k // 2) for s in ("S1", "S2"))]
+        assert pushed(query.with_(constraints=half), tables)[1].metrics.constraints["S1 is ordered on A"].violations > 0
+
+
 def test_a_pair_of_unique_streams_is_found() -> None:
     left, right = unique_pair(20_000, seed=1)
     plain = wr.join(left, right, on="id", time="ts", within="1 hour")

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from tests.spark.folders import Folders, make_folders
-from tests.spark.settings import SETTINGS, connect_settings, environment
+from tests.spark.settings import SETTINGS, STORE, connect_settings, environment
 
 NO_JAVA = (
     "the tests of Spark need Java 17 or newer, and none was found by JAVA_HOME or PATH; "
@@ -39,6 +39,16 @@ def spark(java: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]
     session = builder.config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse"))).getOrCreate()
     yield session
     session.stop()
+
+
+@pytest.fixture
+def rocksdb(spark: Any) -> Iterator[None]:
+    """The session with the store to whose states one can append, while a query is written down and started."""
+    for name, value in STORE.items():
+        spark.conf.set(name, value)
+    yield
+    for name in STORE:
+        spark.conf.unset(name)
 
 
 @pytest.fixture(scope="session")

@@ -41,6 +41,7 @@ def found(spark: Any, folders: Folders, archive: str) -> dict[str, Any]:
     matches = joined(*marked, "name", lateness=0, shards=3)
     answers["streaming"] = multiset(collected(matches)) == exact
     answers["chained"] = refused(matches.withColumnRenamed("left_name", "name"), marked[1])
+    wr.spark.tune(spark)  # the join before had whole snapshots, this one has deltas
     query, name = started(joined(*streams, "name", shards=3, memory=60, archive=archive))
     metrics = wr.spark.metrics(query)
     query.awaitTermination()

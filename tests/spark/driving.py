@@ -1,12 +1,15 @@
 """A join on Spark without Spark: micro-batches through packer, operator and unpacker, one shard after another.
 
-What a checkpoint keeps is a dictionary here: runs can be killed, started again under another query, and set back.
+What a checkpoint keeps is a dictionary here: runs can be killed, started again under another query, and set back. The
+state of a shard is a whole snapshot, or deltas in a store whose timers pass when the watermark does.
 """
 
 from __future__ import annotations
 
+import copy
+import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
@@ -68,6 +71,44 @@ class Kept:
 
 
 @dataclass
+class Pages:
+    """Spark's store of one shard, for deltas."""
+
+    text: str | None = None
+    pieces: dict[int, bytes] = field(default_factory=dict)
+    log: dict[int, tuple[int | None, bytes]] = field(default_factory=dict)
+    timers: set[int] = field(default_factory=set)
+
+    def head(self) -> str | None:
+        return self.text
+
+    def set_head(self, text: str) -> None:
+        self.text = text
+
+    def piece(self, number: int) -> bytes:
+        return self.pieces[number]
+
+    def set_piece(self, number: int, data: bytes) -> None:
+        self.pieces[number] = bytes(data)
+
+    def remove_piece(self, number: int) -> None:
+        del self.pieces[number]
+
+    def entry(self, number: int) -> tuple[int | None, bytes]:
+        return self.log[number]
+
+    def add_entry(self, number: int, watermark: int | None, data: bytes) -> None:
+        assert number not in self.log
+        self.log[number] = watermark, bytes(data)
+
+    def remove_entry(self, number: int) -> None:
+        del self.log[number]
+
+    def wake_at(self, millis: int) -> None:
+        self.timers.add(millis)
+
+
+@dataclass
 class Driven:
     """A streaming query with a checkpoint and, unless told otherwise, an archive."""
 
@@ -78,6 +119,10 @@ class Driven:
     output: Counter[Any] = field(default_factory=Counter)
     run: Run = field(default_factory=lambda: Run(f"query {next(_starts)}"))
     job: Job | None = None
+    deltas: bool = False
+    cache: Any = None
+    mark: int = 0  # Spark's watermark, in milliseconds
+    metrics: dict[int, dict[str, Any]] = field(default_factory=dict)
 
     def start(self, query: wr.Query, **options: Any) -> Driven:
         """Start, or start again: plan the join, as `on_spark` does."""
@@ -93,20 +138,40 @@ class Driven:
     def push(self, batch: dict[str, pa.Table], commit: bool = True) -> None:
         """One micro-batch; without a commit, as if it was killed at its end."""
         assert self.job is not None
-        after, found = dict(self.states), Counter[Any]()
+        after, found, counters = dict(self.states), Counter[Any](), dict(self.metrics)
         unpack = Unpacker(emit.schema(planned(self.job)[0]))
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(operator, "_run", lambda: self.run)
-            for shard, frames in self._packed(batch).items():
-                state = Kept(self.states.get(shard), shard in self.states)
-                for frame in Operator(self.job).stream((shard,), frames, state):
+            packed = self._packed(batch)
+            for shard in sorted({*packed, *(self.states if self.deltas else ())}):
+                for frame in self._shard(shard, packed.get(shard, []), after):
                     blobs = pa.RecordBatch.from_pandas(frame)
                     for rows in unpack([blobs.set_column(2, "matches", blobs["matches"].cast(pa.binary()))]):
                         found.update((row["a"], row["b"]) for row in rows.to_pylist())
-                after[shard] = state.get
+                    counters.update((shard, json.loads(text)) for text in frame["metrics"] if text is not None)
         if commit:
-            self.states = after
+            self.states, self.metrics = after, counters
             self.output += found
+
+    def head(self, shard: int) -> dict[str, Any]:
+        """What a state of deltas says of itself."""
+        found: dict[str, Any] = json.loads(self.states[shard].text)
+        return found
+
+    def _shard(self, shard: int, frames: list[Any], after: dict[int, Any]) -> Iterator[Any]:
+        """What the operator gives for one shard; its state goes to `after`."""
+        assert self.job is not None
+        if not self.deltas:
+            state = Kept(self.states.get(shard), shard in self.states)
+            yield from Operator(self.job).stream((shard,), frames, state)
+            after[shard] = state.get
+            return
+        store = after[shard] = copy.deepcopy(self.states.get(shard, Pages()))
+        turns = [(None, frames)] if frames else []
+        for timer, rows in turns + [(timer, []) for timer in sorted(store.timers) if timer <= self.mark]:
+            for result in Operator(self.job).append(shard, rows, store, self.mark, self.cache):
+                yield result.to_pandas()
+            store.timers.discard(timer)
 
     def _packed(self, batch: dict[str, pa.Table]) -> dict[int, list[Any]]:
         """The blobs of every shard that has some."""

@@ -7,6 +7,8 @@ import socket
 import sys
 from pathlib import Path
 
+from windrow.spark.store import CHANGELOG, PROVIDER, ROCKSDB
+
 ROOT = Path(__file__).parents[2]
 
 # Programs this short end before the second compiler has paid for itself.
@@ -23,6 +25,8 @@ SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": "2",
 }
+
+STORE = {PROVIDER: ROCKSDB, CHANGELOG: "true"}
 
 
 def connect_settings() -> dict[str, str]:

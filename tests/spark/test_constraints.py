@@ -55,6 +55,7 @@ def test_three_links_of_a_network(spark: Any, tmp_path: Path) -> None:
 
 
 def test_monitors_go_on_from_a_checkpoint(spark: Any, tmp_path: Path) -> None:
+    """What was found by watching before a restart is used after it, and metrics say which constraints these are."""
     left, right = unique_pair(4_000, seconds=400.0, seed=2)
     for name, table in (("left", left), ("right", right)):
         write_files(tmp_path / name, pieces(table, 6))
@@ -66,7 +67,13 @@ def test_monitors_go_on_from_a_checkpoint(spark: Any, tmp_path: Path) -> None:
         matches = wr.join(*sides, **options, constraints=watching)
         writer = matches.writeStream.format("parquet").trigger(availableNow=True)
         running = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start(str(tmp_path / "rows"))
+        metrics = wr.spark.metrics(running)
         running.awaitTermination()
+    known = metrics.total(("left", "right")).constraints
+    assert known["left is unique on id"].used and known["right is unique on id"].used
+    assert known["left -> right"].measured > 0 and known["left -> right"].k is not None
+    assert metrics.to_dict()["released"] > exact.total()
+    assert all(shard["constraints"].keys() == known.keys() for shard in metrics.to_dict()["shards"].values())
     found = multiset(spark.read.parquet(str(tmp_path / "rows")).toArrow())
     assert found <= exact and found.total() >= 0.99 * exact.total()
 

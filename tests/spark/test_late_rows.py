@@ -129,9 +129,12 @@ def test_rows_are_late_as_in_sparks_own_join(spark: Any, ran: Ran, seed: int) ->
 
 
 def test_restarts_and_shards_without_rows_make_no_more_rows_late(
-    spark: Any, ran: Ran, tmp_path: Path, seed: int
+    spark: Any, ran: Ran, tmp_path: Path, seed: int, rocksdb: None
 ) -> None:
-    """In more shards than keys, capped but with memory enough, `lateness=` instead of a declared watermark."""
+    """In more shards than keys, capped but with memory enough, `lateness=` instead of a declared watermark.
+
+    The state is one of deltas: Spark's watermark is held back by the window, and the engine's put ahead again.
+    """
     for half in (slice(0, 4), slice(4, FILES)):
         for side in WITHIN:
             (tmp_path / side).mkdir(exist_ok=True)

@@ -33,7 +33,7 @@ from windrow.spec import (
     Window,
     useful,
 )
-from windrow.spec.constraints import Monitored
+from windrow.spec.constraints import Demote, Monitored
 from windrow.spec.joins import NamedJoin
 from windrow.spec.predicates import PREDICATES
 
@@ -166,9 +166,10 @@ def queries(draw: st.DrawFn, labels: tuple[str, ...] = ()) -> Query:
     )
     declared = st.lists(st.sampled_from(useful(plain)), max_size=3, unique=True).flatmap(with_adherence(unit))
     promised = draw(st.sampled_from([None, "watch", "auto"]) | declared)
-    return plain.with_(
-        constraints=promised, on_violation=draw(st.sampled_from(["lose", "demote"])) if promised else "lose"
+    broken = st.sampled_from(["lose", "demote"]) | st.builds(
+        Demote, st.none() | st.just("a"), st.integers(2**20, 2**62)
     )
+    return plain.with_(constraints=promised, on_violation=draw(broken) if promised else "lose")
 
 
 def adherences(unit: Any) -> st.SearchStrategy[Any]:

@@ -17,6 +17,7 @@ import windrow as wr
 from windrow.kernels.rows import live_rows
 from windrow.spec import Query, Stream, Window
 from windrow.state import payload as payloads
+from windrow.state.columns import gathered
 
 NESTED = pa.struct([("n", pa.int32()), ("list", pa.list_(pa.string()))])
 COLUMNS = {
@@ -148,3 +149,20 @@ def test_a_large_batch_is_let_go_when_few_of_its_rows_stay():
     engine.push({"a": table, "b": None})
     assert engine.metrics.streams["a"].resident_rows == 8
     assert engine._payloads[0].table().nbytes < 4_000
+
+
+@pytest.mark.parametrize("name", sorted(COLUMNS))
+def test_rows_gathered_chunk_by_chunk_are_those_of_the_whole_column(name):
+    """Few rows of many, in any order and some of them again, from chunks of any size, none included."""
+    type_, value = COLUMNS[name]
+    random = Random(name)
+    for sizes in ([40, 0, 25, 1], [0, 1, 1], [0, 0], [7], []):
+        chunks, first = [], 0
+        for size in sizes:
+            chunks.append(pa.array([value(first + k) for k in range(size + 1)], type_)[1:])
+            first += size
+        column = pa.chunked_array(chunks, type_)
+        for count in (0, 1, 5, first // 4, first):
+            rows = np.array([random.randrange(first) for _ in range(count if first else 0)], np.int64)
+            found = gathered(column, rows)
+            assert found.type == type_ and found.to_pylist() == column.take(pa.array(rows)).to_pylist()

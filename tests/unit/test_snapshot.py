@@ -9,6 +9,7 @@ from random import Random
 import numpy as np
 import pyarrow as pa
 import pytest
+from tests.forging import packed
 from tests.streams import POLICY_NAMES, configurations, label
 
 import windrow as wr
@@ -184,7 +185,7 @@ def test_no_column_is_longer_than_its_bytes(form):
 
 def test_no_part_is_unpacked_to_more_than_its_bytes_can_stand_for():
     plain = pa.py_buffer(bytes(10_000))
-    part = snapshots.packed(plain).to_pybytes()
+    part = packed(plain.to_pybytes())
     assert snapshots.unpacked(pa.py_buffer(part)).equals(plain) and len(part) < 200
     for size in (0, 9_999, 10_001, 2**34, 2**63):
         with pytest.raises(ValueError, match=r"size|cannot hold"):

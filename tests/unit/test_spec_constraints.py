@@ -134,8 +134,23 @@ def test_minimal_covers_of_a_star(count: int) -> None:
     assert turned.minimal_covers() == [tuple(range(1, count + 1))]
 
 
-def test_an_engine_says_that_it_does_not_demote() -> None:
+def test_how_rows_are_demoted_is_read_and_written() -> None:
     query = wr.Query(streams=[wr.Stream("a", "t", 5), wr.Stream("b", "t", 5)], on="k", constraints=wr.Unique("a", "k"))
-    tables = {name: pa.table({"t": [1], "k": [1]}) for name in query.names}
-    with pytest.raises(SpecError, match="not kept on disk yet: leave on_violation out"):
-        wr.Engine(query.with_(on_violation="demote")).push(tables)
+    assert query.demotes is None
+    assert query.with_(on_violation="demote").demotes == wr.Demote()
+    own = query.with_(on_violation=wr.Demote("scratch", disk="2 GB"))
+    assert wr.Query.from_json(own.to_json()) == own and own.demotes.disk == 2_000_000_000
+    assert own.fixed() == query.with_(on_violation="demote").fixed() != query.fixed()  # the folder may change
+    with pytest.raises(SpecError, match="on_violation must be one of 'lose', 'demote'"):
+        query.with_(on_violation="spill")
+    with pytest.raises(SpecError, match="Demote: disk"):
+        wr.Demote(disk=10)
+
+
+def test_promises_that_differ_in_k_alone_have_a_line_each() -> None:
+    promised = [wr.Clustered("a", "k", 1), wr.Clustered("a", "k", 7), wr.Clustered("a", "k", "3 steps")]
+    query = wr.Query(streams=[wr.Stream("a", "t", 5), wr.Stream("b", "t", 5)], on="k", constraints=promised)
+    engine = wr.Engine(query, {name: pa.schema([("t", pa.int64()), ("k", pa.int64())]) for name in query.names})
+    found = {text: line.k for text, line in engine.metrics.constraints.items()}
+    one = "a is clustered on k"
+    assert found == {f"{one} within 1 rows": 1, f"{one} within 7 rows": 7, f"{one}, in time": 3}

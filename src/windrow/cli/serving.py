@@ -17,7 +17,7 @@ import typer
 from windrow.cli import options
 from windrow.errors import InputError, WindrowError
 
-_FILE = "TOML or JSON that names streams, sites, links and the plan (docs/sites-running.md)."
+_FILE = "TOML or JSON that names streams, sites, links and the plan (docs/sites.md)."
 File = Annotated[Path, typer.Argument(metavar="FILE", help=_FILE, show_default=False)]
 Name = Annotated[str, typer.Option("--name", metavar="SITE", help="Which of the sites to serve.", show_default=False)]
 
@@ -59,18 +59,21 @@ def start(file: File) -> None:
     """
     from windrow.sites.ground.description import describe
 
-    names = describe(file).plan.places
+    description = describe(file)
+    assert description.id  # what is wrong with the file is said here, and once
+    names = description.plan.places
     program = [sys.executable, "-m", "windrow", "site", "serve", str(file), "--name"]
     running = {name: subprocess.Popen([*program, name]) for name in names}
-    failed = []
     try:
         while running:
             for name, process in list(running.items()):
-                if (code := process.poll()) is not None:
+                code = process.poll()
+                if code == 1:  # it has said why
+                    raise typer.Exit(1)
+                if code:
+                    raise WindrowError(f"site {name} ended with code {code}")
+                if code == 0:
                     del running[name]
-                    failed += [f"site {name} ended with code {code}"] * bool(code)
-            if failed:
-                raise WindrowError("; ".join(failed))
             time.sleep(0.1)
     finally:
         for process in running.values():

@@ -105,13 +105,15 @@ def _tables(setting: Setting) -> dict[str, Any]:
 
 def _planned(setting: Setting, tables: dict[str, Any], objective: str | None, planner: str | None) -> Any:
     from windrow.sites import plan as planned
+    from windrow.sites.setting import origin_of
 
     least: Any = objective or setting.objective
     how: Any = planner or setting.planner
+    origin = origin_of(setting, {name: table.schema for name, table in tables.items()})
     return planned(
         setting.query, setting.sites, setting.links, samples=tables, interval=setting.interval, delay=setting.delay,
         objective=least, planner=how, result_at=setting.result_at,
-        origin=setting.origin, step_seconds=setting.step_seconds,
+        origin=origin, step_seconds=setting.step_seconds,
     )  # fmt: skip
 
 

@@ -80,8 +80,6 @@ class Binding:
 
 def bind(query: Query, schemas: dict[str, pa.Schema], own_clock: bool = True) -> Binding:
     """Check a query against its streams' schemas and plan it."""
-    if query.on_violation == "demote":
-        raise SpecError("released rows are not kept on disk yet: leave on_violation out, which then is 'lose'")
     announce(query)
     _check_columns(query, schemas)
     untimed = any(stream.time is None for stream in query.streams)
@@ -107,6 +105,7 @@ def bind(query: Query, schemas: dict[str, pa.Schema], own_clock: bool = True) ->
         joins=_joins(query, dirs, nums),
         own_clock=own_clock,
         release=Releasing(query, constraints, dirs, nums, domain, monitored).plan() if constraints else None,
+        demotes=bool(constraints) and query.demotes is not None and (monitored is None or monitored.release),
     )
     plan, recall_bytes = _with_budget(plan, query)
     return Binding(

@@ -19,7 +19,7 @@ import pyarrow as pa
 from windrow.engine.prepare import Packed, Rows
 from windrow.errors import DuplicateColumn
 from windrow.kernels import layout as at
-from windrow.state.columns import empty_table
+from windrow.state.columns import empty_table, gathered
 
 Why = Literal["shed", "sampled", "late", "disordered"]
 WHY, CLOCK, SEQ = "windrow_why", "windrow_clock", "windrow_seq"
@@ -88,7 +88,7 @@ class Departures:
         if len(rows) == 0:
             return
         schema = self.schemas[stream]
-        columns = table.select(schema.names[: -len(FIELDS)]).take(pa.array(rows)).columns
+        columns = [gathered(table[name], rows) for name in schema.names[: -len(FIELDS)]]
         facts = [pa.repeat(why, len(rows)), pa.array(clock, pa.int64()), pa.array(seq, pa.int64())]
         self._pieces[stream].append(pa.Table.from_arrays([*columns, *facts], schema=schema))
 

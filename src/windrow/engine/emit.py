@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from windrow.engine.bind import Binding
 from windrow.state.coding import cast_keys, keys_equal
-from windrow.state.columns import empty_table
+from windrow.state.columns import empty_table, gathered
 
 
 def schema(binding: Binding, join: int = 0) -> pa.Schema:
@@ -24,10 +24,19 @@ class Found:
 
     def __init__(self, binding: Binding, payloads: list[pa.Table]) -> None:
         self.binding, self.payloads = binding, payloads
+        self._guests: list[list[pa.Table]] = [[] for _ in payloads]  # payload of rows that came back for a moment
+        self._rows = [table.num_rows for table in payloads]
         self.pieces: list[list[pa.Table]] = [[] for _ in binding.results]
         self.false = np.zeros(len(binding.results), np.int64)  # candidates of colliding codes, by join
         self._waiting: list[np.ndarray] = []
         self._count = 0
+
+    def house(self, stream: int, table: pa.Table) -> int:
+        """Let rows of a stream be among those that matches are gathered from; the first of their numbers."""
+        first = self._rows[stream]
+        self._guests[stream].append(table)
+        self._rows[stream] += table.num_rows
+        return first
 
     def add(self, found: np.ndarray) -> None:
         """Take a piece: payload rows [stream, match] and, of several joins, a last line with the join of each match."""
@@ -40,11 +49,13 @@ class Found:
         """Gather the rows of the matches that wait for it."""
         found = self._waiting[0] if len(self._waiting) == 1 else np.concatenate(self._waiting, axis=1)
         self._waiting, self._count = [], 0
+        both = zip(self.payloads, self._guests, strict=True)
+        payloads = [pa.concat_tables([table, *guests]) if guests else table for table, guests in both]
         several = len(self.pieces) > 1
         for join, pieces in enumerate(self.pieces):
             mine = found[:-1, found[-1] == join] if several else found
             if mine.shape[1]:
-                pieces.append(matches(self.binding, self.payloads, mine, join))
+                pieces.append(matches(self.binding, payloads, mine, join))
                 self.false[join] += mine.shape[1] - pieces[-1].num_rows
 
     def tables(self) -> pa.Table | dict[str, pa.Table]:
@@ -63,15 +74,13 @@ class Found:
 def matches(binding: Binding, payloads: list[pa.Table], found: np.ndarray, join: int = 0) -> pa.Table:
     """Output rows of a join's matches, given as payload rows [stream, match]; those of colliding codes are left out."""
     outputs = binding.results[join]
-    index = [pa.array(rows) for rows in found]
-    true = _verified(binding, payloads, index, join)
-    if true is not None:
-        index = [pa.array(rows[true]) for rows in found]
+    true = _verified(binding, payloads, found, join)
+    index = found if true is None else [rows[true] for rows in found]
     columns: dict[tuple[int, str], pa.ChunkedArray] = {}
     for output in outputs:
         where = (output.stream, output.column)
         if where not in columns:
-            columns[where] = payloads[output.stream][output.column].take(index[output.stream])
+            columns[where] = gathered(payloads[output.stream][output.column], index[output.stream])
     arrays = [columns[o.stream, o.column] for o in outputs]
     return pa.Table.from_arrays(arrays, schema=schema(binding, join))
 
@@ -82,14 +91,13 @@ def verified(binding: Binding, payloads: list[pa.Table], found: np.ndarray) -> n
     several = len(binding.results) > 1
     for join in range(len(binding.results)):
         mine = np.flatnonzero(found[-1] == join) if several else np.arange(found.shape[1])
-        index = [pa.array(rows[mine]) for rows in (found[:-1] if several else found)]
-        equal = _verified(binding, payloads, index, join)
+        equal = _verified(binding, payloads, (found[:-1] if several else found)[:, mine], join)
         if equal is not None:
             true[mine] = equal
     return true
 
 
-def _verified(binding: Binding, payloads: list[pa.Table], index: list[pa.Array], join: int) -> np.ndarray | None:
+def _verified(binding: Binding, payloads: list[pa.Table], found: np.ndarray, join: int) -> np.ndarray | None:
     """Which matches have truly equal keys, or None if all have: hashed keys are compared in full."""
     true: np.ndarray | None = None
     for directory in binding.directories:
@@ -98,7 +106,7 @@ def _verified(binding: Binding, payloads: list[pa.Table], index: list[pa.Array],
         if directory.exact or directory.join != join:
             continue
         sides = {
-            s: cast_keys([payloads[s][c].take(index[s]) for c in columns], directory.types)
+            s: cast_keys([gathered(payloads[s][c], found[s]) for c in columns], directory.types)
             for s, columns in directory.columns.items()
         }
         for left, right in pairwise(sorted(sides)):

@@ -5,19 +5,22 @@
 
 Everything that can be wrong with a batch is found while it is coded, before the shard changes: a push that raises
 has not happened. Between pushes the engine is its shard's block of words, the residents' payloads and a few
-counters; a snapshot is what is alive of these (snapshots.py), and nothing else.
+counters; a snapshot is what is alive of these (snapshots.py), and nothing else. Parked, it leaves all of it in a folder
+(parking.py).
 """
 
 import datetime as dt
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from windrow.engine import snapshots, taking
+from windrow.engine import demoting, leaving, parking, snapshots, taking
 from windrow.engine.bind import Binding, bind
+from windrow.engine.demoting import demoted_of
 from windrow.engine.departures import Departures
 from windrow.engine.intake import as_table, check_batches, plain_schemas
 from windrow.engine.metrics import Metrics, StreamMetrics, metrics_of
@@ -30,7 +33,6 @@ from windrow.spec import Memory, Query, Window
 from windrow.state.coding import ticks_of
 from windrow.state.payload import SPARE_BYTES, Payload
 from windrow.state.shard import Full, Shard
-from windrow.state.snapshot import form
 from windrow.state.snapshot.reading import layout_digest
 
 SPARE_SHARE = 32  # one part in so many of a budget in bytes: dead payload that is not worth a copy
@@ -78,7 +80,8 @@ class Engine:
         self._tracks = recall
         self.own_clock = own_clock
         self._keeps_departures = departures and not count_only
-        self._interrupted = False
+        self._interrupted, self._parked = False, False
+        self._ground: parking.Ground | None = None
         self._oracle = {name: as_table(table, name) for name, table in (oracle or {}).items()}
         self._binding: Binding | None = None
         self._shard: Shard | None = None
@@ -102,6 +105,7 @@ class Engine:
     def _start(self, binding: Binding) -> None:
         """An empty shard for a bound query; nothing is taken over before all of it is made."""
         shard = Shard(binding.plan, emit=not self.count_only)
+        shard.keep_demoted(demoted_of(binding))
         if self._oracle and binding.plan.learning.kind == at.STAT_ORACLE:
             oracle_table(binding, self._oracle, shard)
             binding = binding.with_oracle(int(shard.words[at.Head.oracle_rows]))
@@ -168,6 +172,7 @@ class Engine:
         """The input has ended: every resident expires, here and in the estimate of recall, and payload goes."""
         shard = self.bound()[1]
         shard.finish()
+        shard.settle_demoted(None)
         if self._tracker is not None:
             self._tracker.finish()
             self._tracker.settle(shard.matched - int(self._false.sum()), 0)
@@ -195,12 +200,16 @@ class Engine:
 
     def _check(self, batches: Mapping[str, Any]) -> None:
         """Refuse what is not a push, and any push after one that was interrupted."""
+        if self._parked:
+            raise WindrowError("the engine was parked, and its memory is no longer its own: attach the folder")
         if self._interrupted:
             raise WindrowError("a push was interrupted half-way, so the state is not whole: restore the last snapshot")
         check_batches(batches, self.query.names)
 
     def bound(self) -> tuple[Binding, Shard]:
         """The bound query and its shard; there are none before the first push, unless schemas were given."""
+        if self._parked:
+            self._check({})
         if self._binding is None or self._shard is None:
             raise WindrowError("the engine has no state yet: push rows of every stream, or give it schemas")
         return self._binding, self._shard
@@ -244,14 +253,19 @@ class Engine:
                 ) from None
             self._binding, self._shard = binding, shard
             gone = shard.gone()
+            shard.settle_demoted(self._tables())
             if self._departures is not None:
-                self._departures.add_shed(gone, [payload.table() for payload in self._payloads])
+                self._departures.add_shed(gone, self._tables())
             if self._tracker is not None:
                 self._tracker.lose(gone)
             for s, rows in enumerate(shard.stream_counter(at.Stream.rows).tolist()):
                 self._tidy(s, rows)
             self._shrink(changed=True)
         self.query = query
+
+    def _tables(self) -> list[pa.Table]:
+        """The payload of each stream."""
+        return [payload.table() for payload in self._payloads]
 
     def _tidy(self, stream: int, residents: int) -> None:
         """Copy a stream's payload together where too much of it is dead."""
@@ -268,6 +282,7 @@ class Engine:
         if (changed or shard.words.nbytes + beside > binding.plan.room_bytes) and shard.spacious(beside):
             self._shard = snapshots.shrunk(shard, self._payloads if binding.keeps_payload else [])
             self._shard.notes_as(shard)
+            self._shard.keep_demoted(shard.demoted)
         exact = None if self._tracker is None else self._tracker.shard
         if changed and self._tracker is not None and exact is not None and exact.spacious():
             self._tracker.shard = snapshots.shrunk(exact, [])
@@ -282,9 +297,13 @@ class Engine:
         oracle = oracle_for(old.plan, binding, self._oracle)
         self._tracker = self._tracker_for(binding)
         moved, slots = shard.moved_to(binding.plan, oracle)
+        self._follow(slots)
+        return moved
+
+    def _follow(self, slots: np.ndarray) -> None:
+        """Let payload belong to the new slot of each old one."""
         for payload in self._payloads:
             payload.chunks = [(table, slots[owners]) for table, owners in payload.chunks]
-        return moved
 
     def _tracker_for(self, binding: Binding) -> Tracker | None:
         """The estimate of recall under a changed binding: it goes on, or begins to be told where nothing could be shed.
@@ -335,22 +354,53 @@ class Engine:
             return Recall(1.0, (1.0, 1.0), 1.0, float(matched))
         return self._tracker.recall(matched) if self._tracker is not None else None
 
-    # -- snapshots -------------------------------------------------------------------------------------------------
+    # -- left and gone on with (leaving.py) --------------------------------------------------------------------------
 
     def snapshot(self) -> bytes:
         """The whole state as bytes."""
-        self._check({})
-        if self._departures is not None and self._departures.pending:
-            raise WindrowError("snapshot: rows that were lost are waiting to be asked for: call departed() first")
-        header = self._header()
-        if self._binding is None:
-            return form.write(header, [])
-        binding, shard = self.bound()
-        false = self._false.tolist()
-        header |= {"arrived": self._arrived.tolist(), "false": false if self.query.named else false[0]}
-        if self._tracker is not None:
-            header["tracker"] = self._tracker.state()
-        return form.write(header, snapshots.parts(binding, shard, self._payloads, self._tracker))
+        return b"".join(leaving.written(self))
+
+    def snapshot_pieces(self, most_bytes: int) -> list[bytes]:
+        """The whole state as bytes in pieces of at most so many, for places that hold no more in one value."""
+        return leaving.in_pieces(self, most_bytes)
+
+    @classmethod
+    def restore(
+        cls, data: bytes, query: Query | None = None, *, recall: bool | None = None, own_clock: bool | None = None
+    ) -> "Engine":
+        """The engine of a snapshot.
+
+        If a query is given, the snapshot must be of that query. Memory, windows, lateness, patience, policy, sample and
+        on_full may differ: they take effect at once, and what statistics have learned stays if both learn alike. The
+        watermark never goes back, so rows that were late stay late when the lateness grows. With recall=False recall is
+        no longer estimated; it cannot be from the middle on. From now on own_clock may be another, too.
+        """
+        return leaving.restored(Engine, data, query, recall, own_clock)
+
+    @classmethod
+    def restore_pieces(cls, pieces: Iterable[bytes], query: Query | None = None, **options: Any) -> "Engine":
+        """The engine of a snapshot in pieces, in their order; otherwise as `restore`."""
+        return cls.restore(b"".join(pieces), query, **options)
+
+    def park(self, folder: Path | str, key: str = "") -> None:
+        """Leave the engine's whole memory in a private folder of this machine, from where `attach` takes it up.
+
+        The engine can do nothing more afterwards. Attached, pushed to and parked in the same folder again, it writes
+        what the push has touched. A parked engine is a cache (parking.py): what must survive is a snapshot.
+        """
+        leaving.park(self, Path(folder).absolute(), key)
+
+    @classmethod
+    def attach(
+        cls, folder: Path | str, query: Query | None = None, *, key: str = "", recall: bool | None = None,
+        own_clock: bool | None = None,
+    ) -> "Engine":  # fmt: skip
+        """The engine that was parked in a folder, which nobody else can attach until it is parked there again.
+
+        It must have been parked under the same key, by the same windrow, since the machine was started: otherwise
+        SnapshotError is raised, and the folder is of no more use. The other arguments are those of `restore`.
+        """
+        return leaving.attached(Engine, Path(folder).absolute(), key, query, recall, own_clock)
 
     def _header(self) -> dict[str, Any]:
         """How the engine was made."""
@@ -364,39 +414,46 @@ class Engine:
             "bound": self._binding is not None,
         }
 
-    @classmethod
-    def restore(
-        cls, data: bytes, query: Query | None = None, *, recall: bool | None = None, own_clock: bool | None = None
-    ) -> "Engine":
-        """The engine of a snapshot.
+    def _saved(self) -> tuple[dict[str, Any], list[Any]]:
+        """What the header of a snapshot says of the state, and the parts that hold it."""
+        state = self._state()
+        false = state.false.tolist()
+        header = {"arrived": state.arrived.tolist(), "false": false if self.query.named else false[0]}
+        if state.tracker is not None:
+            header["tracker"] = state.tracker.state()
+        state.shard.settle_demoted(None if self.count_only else self._tables())
+        parts = snapshots.parts(state)
+        if state.shard.demoted is not None:
+            header["demoted"], tables = demoting.saved(state.binding, state.shard.demoted)
+            parts += tables
+        return header, parts
 
-        If a query is given, the snapshot must be of that query. Memory, windows, lateness, patience, policy, sample and
-        on_full may differ: they take effect at once, and what statistics have learned stays if both learn alike. The
-        watermark never goes back, so rows that were late stay late when the lateness grows. With recall=False recall is
-        no longer estimated; it cannot be from the middle on. From now on own_clock may be another, too.
-        """
-        snap = form.read(data)
-        header = snap.header
-        with snapshots.read_strictly():
-            snapshots.check_layout(header)
-            old = Query.from_json(header["query"])
-        snapshots.check_same(old, query, header, recall)
-        engine = Engine.__new__(Engine, old)
-        engine.query, engine._interrupted = old, False
-        engine._departures, engine._oracle, engine._binding, engine._shard = None, {}, None, None
-        with snapshots.read_strictly():
-            snapshots.check_header(header, len(snap.parts), sharded=type(engine) is not Engine)
-            engine.count_only, engine._tracks = header["count_only"], header["recall"]
-            engine._keeps_departures, engine.own_clock = header["departures"], header["own_clock"]
-            if header["bound"]:
-                engine._fill(header, list(snap.parts))
-        if recall is False:
-            engine._track_no_longer()
-        if own_clock is not None:
-            engine._go_by(own_clock)
-        if query is not None and query != old:
-            engine._change(query)
-        return engine
+    def _fill(self, header: dict[str, Any], parts: list[pa.Buffer]) -> None:
+        """Take over the state of a snapshot."""
+        self._hold_state(snapshots.opened(self.query, header, parts))
+
+    def _leave(self, folder: Path, key: str) -> dict[str, Any]:
+        """Write what of the memory is not in a folder yet; what the header says of it."""
+        if self._ground is None or self._ground.folder != folder:
+            self._ground = parking.fresh(folder)
+        return parking.left(self._ground, self._state())
+
+    def _take_up(self, folder: Path, header: dict[str, Any], key: str) -> None:
+        """Take over the memory of a parked engine."""
+        state, self._ground = parking.taken_up(folder, self.query, header)
+        self._hold_state(state)
+
+    def _state(self) -> snapshots.State:
+        binding, shard = self.bound()
+        return snapshots.State(binding, shard, self._payloads, self._tracker, self._arrived, self._false)
+
+    def _hold_state(self, state: snapshots.State) -> None:
+        self._binding, self._shard = state.binding, state.shard
+        self._payloads, self._tracker = state.payloads, state.tracker
+        self._arrived, self._false = state.arrived, state.false
+        self._watch_departures(state.binding, state.shard)
+        if self._tracker is not None:
+            state.shard.note(self._tracker.samples)
 
     def _track_no_longer(self) -> None:
         """Estimate recall no longer."""
@@ -412,13 +469,3 @@ class Engine:
             self._shard.go_by(own_clock)
             if self._tracker is not None:
                 self._tracker.go_by(own_clock)
-
-    def _fill(self, header: dict[str, Any], parts: list[pa.Buffer]) -> None:
-        """Take over the state of a snapshot."""
-        state = snapshots.opened(self.query, header, parts)
-        self._binding, self._shard = state.binding, state.shard
-        self._payloads, self._tracker = state.payloads, state.tracker
-        self._arrived, self._false = state.arrived, state.false
-        self._watch_departures(state.binding, state.shard)
-        if self._tracker is not None:
-            state.shard.note(self._tracker.samples)

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, astuple, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -50,12 +50,28 @@ class ConstraintMetrics:
 
 
 @dataclass(frozen=True)
+class DemotedMetrics:
+    """What became of a stream's released rows that went to disk (`rows` of them so far, counted as released, too).
+
+    `held` lie there now, in `disk_bytes` of files or on their way to one; `found` came back for a moment because an
+    arrival may have matched them, each time counted; `dropped` had no room on disk.
+    """
+
+    rows: int = 0
+    held: int = 0
+    disk_bytes: int = 0
+    found: int = 0
+    dropped: int = 0
+
+
+@dataclass(frozen=True)
 class Metrics:
     """Counters of a query: those of its streams, each with its sum over them.
 
     `recall` is matches produced over matches of the exact join, over everything so far and recently; None when it
     cannot be told. The interval holds 95 % of the time; it has no width while the exact join stores every row. Of joins
-    that have names, `joins` has the matches of each; `matched` and recall are over all of them.
+    that have names, `joins` has the matches of each; `matched` and recall are over all of them. `demoted` is by stream,
+    where released rows go to disk.
     """
 
     matched: int
@@ -69,6 +85,7 @@ class Metrics:
     exact_matched: float | None = None
     joins: dict[str, int] = field(default_factory=dict)
     constraints: dict[str, ConstraintMetrics] = field(default_factory=dict)
+    demoted: dict[str, DemotedMetrics] = field(default_factory=dict)
 
     @property
     def arrived(self) -> int:
@@ -123,7 +140,7 @@ class Metrics:
         """Everything as plain data."""
         totals = {name: self.total(name) for name in StreamMetrics.__dataclass_fields__}
         found = {**totals, **asdict(self)}
-        for name in ("joins", "constraints"):
+        for name in ("joins", "constraints", "demoted"):
             if not found[name]:
                 del found[name]
         return found
@@ -136,6 +153,7 @@ class Metrics:
         own = {name: data[name] for name in cls.__dataclass_fields__ if name in data}
         interval = own["recall_interval"]
         own["constraints"] = {c: ConstraintMetrics(**mine) for c, mine in data.get("constraints", {}).items()}
+        own["demoted"] = {s: DemotedMetrics(**mine) for s, mine in data.get("demoted", {}).items()}
         return cls(**{**own, "streams": streams, "recall_interval": None if interval is None else tuple(interval)})
 
 
@@ -159,6 +177,12 @@ def added_up(parts: Sequence[Metrics], names: Iterable[str] = ()) -> Metrics:
         value=None if parts[0].value is None else sum(part.value or 0.0 for part in parts),
         joins={name: sum(part.joins[name] for part in parts) for name in parts[0].joins},
         constraints={name: _constraint([part.constraints[name] for part in parts]) for name in parts[0].constraints},
+        demoted={
+            stream: DemotedMetrics(
+                *(sum(one) for one in zip(*(astuple(p.demoted[stream]) for p in parts), strict=True))
+            )
+            for stream in parts[0].demoted
+        },
         **_recall(parts),
     )
 
@@ -227,7 +251,18 @@ def metrics_of(query: Query, shard: Shard, came: np.ndarray, false: np.ndarray, 
         exact_matched=recall.exact_matched if recall else None,
         joins={join.name: n for join, n in by_join} if query.named else {},
         constraints=_constraints(shard),
+        demoted=_demoted(query, shard),
     )
+
+
+def _demoted(query: Query, shard: Shard) -> dict[str, DemotedMetrics]:
+    """What became of released rows, by stream."""
+    demoted = shard.demoted
+    if demoted is None:
+        return {}
+    ever, size = shard.stream_counter(at.Stream.demoted), demoted.sizes
+    figures = zip(ever, demoted.rows, size, demoted.found, demoted.dropped, strict=True)
+    return {name: DemotedMetrics(*map(int, mine)) for name, mine in zip(query.names, figures, strict=True)}
 
 
 def _constraints(shard: Shard) -> dict[str, ConstraintMetrics]:

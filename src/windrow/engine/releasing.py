@@ -75,10 +75,13 @@ class Releasing:
                 releasing and bool(((m[:, at.Edge.parent] >= 0) & (m[:, at.Edge.is_exempt] == 0)).any()) for m in mine
             ),
             is_leaf=tuple(bool((m[:, at.Edge.child] < 0).all()) for m in mine),
-            is_judged=tuple(bool(((m[:, at.Edge.child] >= 0) | _has_evidence(m)).any()) for m in mine),
+            is_judged=tuple(
+                bool(((m[:, at.Edge.child] >= 0) | _has_evidence(m)).any()) and self._is_found(s)
+                for s, m in enumerate(mine)
+            ),
             turns=_turns(self.graph),
             clusters_in_time=any(isinstance(c.k, Duration) for c in self._kind(Clustered)),
-            texts=tuple(_text(c) for c in self.constraints),
+            texts=_texts(self.constraints),
             monitored=self.monitored,
         )
 
@@ -181,6 +184,14 @@ class Releasing:
         sides = [{int(p[at.Predicate.left]), int(p[at.Predicate.right])} for p in self.numbers.preds]
         return len(shared) == 1 and {stream, other} not in sides
 
+    def _is_found(self, stream: int) -> bool:
+        """Whether rows of a stream that were released would be found again, if they are to be: by a key from each
+        stream that it is compared with."""
+        if self.query.demotes is None:
+            return True
+        sides = [(int(p[at.Predicate.left]), int(p[at.Predicate.right])) for p in self.numbers.preds]
+        return all(self._shared(*pair) for pair in sides if stream in pair)
+
     def _is_exempt(self, parent: int, child: int) -> bool:
         """Whether a row of a parent stream finds out by itself that its child does not come."""
         names = self.query.names[parent], self.query.names[child]
@@ -230,12 +241,18 @@ class Releasing:
         line, stream = np.zeros(at.ORDERED_SIZE, np.int64), self.query.names.index(constraint.stream)
         line[at.Ordered.promise] = self.constraints.index(constraint)
         line[at.Ordered.stream], line[at.Ordered.column] = stream, self._number(stream, constraint.column)
-        line[[at.Ordered.low, at.Ordered.top, at.Ordered.top_time]] = at.LOW
+        line[[at.Ordered.low, at.Ordered.top, at.Ordered.top_time, at.Ordered.forgotten]] = at.LOW
         return line
 
 
+def _texts(constraints: tuple[Constraint, ...]) -> tuple[str, ...]:
+    """Constraints without their k, which may change, but with its kind where it is a time; those that differ in k alone
+    with it."""
+    found = [_text(constraint) for constraint in constraints]
+    return tuple(t if found.count(t) == 1 else str(c) for t, c in zip(found, constraints, strict=True))
+
+
 def _text(constraint: Constraint) -> str:
-    """A constraint without its k; of two that differ in nothing else, with its kind of k."""
     text, _, k = str(constraint).partition(" within ")
     return f"{text}, in time" if k and not k.endswith(" rows") else text
 

@@ -17,6 +17,7 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from functools import cached_property, partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -35,7 +36,6 @@ from windrow.kernels import layout as at
 from windrow.spec import Memory, Query, shard_query
 from windrow.state.parts import view
 from windrow.state.shard import Shard
-from windrow.state.snapshot import form
 
 FEW_ROWS = 1 << 12  # of a push: so few are taken sooner than threads are woken
 
@@ -251,23 +251,30 @@ class ShardedEngine(Engine):
 
     # -- snapshots -------------------------------------------------------------------------------------------------
 
-    def snapshot(self) -> bytes:
-        """The whole state as bytes: the snapshots of all shards."""
-        self._check({})
-        header = self._header()
-        if self._binding is None:
-            return form.write(header, [])
-        header["arrived"] = self._arrived[:, 0].tolist()
-        return form.write(header, self._each(lambda engine: engine.snapshot(), self.engines))
+    def _saved(self) -> tuple[dict[str, Any], list[Any]]:
+        header = {"arrived": self._arrived[:, 0].tolist()}
+        return header, self._each(lambda engine: engine.snapshot(), self.engines)
 
     def _fill(self, header: dict[str, Any], parts: list[pa.Buffer]) -> None:
-        engines = self._each(Engine.restore, map(memoryview, parts))
+        self._hold_shards(self._each(Engine.restore, map(memoryview, parts)), counts(header["arrived"]))
+        self._check_parts()
+
+    def _hold_shards(self, engines: list[Engine], arrived: Any) -> None:
+        """Take over the shards of an engine that was left, and how many rows of each stream it had counted."""
         self._hold(engines, routing_of(engines[0].bound()[0], self._shards))
         memories = [engine.query.memory for engine in engines if engine.query.memory is not None]
         even = self._query(0, self.query, None).memory
         self._memories = None if all(memory == even for memory in memories) else memories
-        self._start_counting(counts(header["arrived"]))
-        self._check_parts()
+        self._start_counting(arrived)
+
+    def _leave(self, folder: Path, key: str) -> dict[str, Any]:
+        for shard, engine in enumerate(self.engines):
+            engine.park(folder / str(shard), key)
+        return {"arrived": self._arrived[:, 0].tolist(), "shards": len(self.engines)}
+
+    def _take_up(self, folder: Path, header: dict[str, Any], key: str) -> None:
+        engines = [Engine.attach(folder / str(shard), key=key) for shard in range(header["shards"])]
+        self._hold_shards(engines, header["arrived"])
 
     def _check_parts(self) -> None:
         """Refuse engines of a snapshot that are not the shards of one join."""
@@ -316,6 +323,8 @@ def _copied(engine: Engine) -> Engine:
     other = copy.copy(engine)
     other._shard = copy.copy(engine.bound()[1])
     other._shard.hold(other._shard.words.copy())
+    if other._shard.demoted is not None:
+        other._shard.demoted = other._shard.demoted.copied()
     other._payloads = [copy.copy(payload) for payload in engine._payloads]
     for payload in other._payloads:
         payload.chunks = list(payload.chunks)

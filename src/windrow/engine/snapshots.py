@@ -6,6 +6,7 @@ A snapshot's parts, in this order:
     shard             an Arrow table of narrow columns (state/snapshot/reading.py, state/snapshot/narrow.py)
     payload           one Arrow table per stream that keeps columns: live rows only, oldest first
     shard of recall   as the first, if recall is estimated and its exact join has begun
+    demoted rows      one Arrow table per stream, where what is released goes to disk (demoting.py)
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,12 +17,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from windrow.engine import demoting
 from windrow.engine.bind import Binding, bind
 from windrow.engine.filters import passes
 from windrow.engine.prepare import LARGEST_COST, PAYLOAD_CHARGE, codes_in, costs, fixed_cost, gains, number_bits
 from windrow.errors import SnapshotError, WindrowError
 from windrow.kernels import layout as at
-from windrow.kernels.live_columns import read_slots
 from windrow.kernels.reasons import NAMES
 from windrow.quality.tracker import Tracker, exact_plan
 from windrow.spec import Query, query_changes
@@ -34,7 +35,7 @@ from windrow.state.snapshot import form
 from windrow.state.snapshot.narrow import Columns, columns_of, table_of
 from windrow.state.snapshot.reading import RISING, layout_digest
 from windrow.state.snapshot.reading import saved as saved_shard
-from windrow.state.snapshot.restoring import restored
+from windrow.state.snapshot.restoring import is_bare, restored
 
 PIECE_ROWS = 1 << 20  # rows of payload in one record batch
 
@@ -54,16 +55,16 @@ class State:
 # ---------------------------------------------------------------------------------------------- write
 
 
-def parts(binding: Binding, shard: Shard, payloads: Sequence[Payload], tracker: Tracker | None) -> list[Any]:
+def parts(state: State) -> list[Any]:
     """The parts of a snapshot."""
+    binding, shard, payloads, tracker = state.binding, state.shard, state.payloads, state.tracker
     streams = range(binding.plan.streams)
     shards = saved_shard(shard, [_recodable(binding, s) for s in streams])
     found: list[Any] = [binding.schemas[name].serialize() for name in binding.query.names]
     found.append(_packed(shards.columns))
     for s in streams:
         if _keeps(binding, s):
-            rows = read_slots(shard.words, shards.slots[s], np.array([at.Slot.row]))[0]
-            found.append(form.table_bytes(_live(payloads[s], rows)))
+            found.append(form.table_bytes(_live(payloads[s], shards.rows[s])))
     if tracker is not None and tracker.shard is not None:
         found.append(_packed(saved_shard(tracker.shard, [frozenset[str]()] * binding.plan.streams).columns))
     return found
@@ -100,8 +101,7 @@ def shrunk(shard: Shard, payloads: Sequence[Payload]) -> Shard:
     streams = shard.plan.streams
     old = saved_shard(shard, [frozenset[str]()] * streams)
     new, first = restored(shard.plan, bool(shard.words[at.Head.emit]), old.columns, [{}] * streams), 0
-    for payload, slots in zip(payloads, old.slots, strict=False):
-        rows = read_slots(shard.words, slots, np.array([at.Slot.row]))[0]
+    for payload, rows in zip(payloads, old.rows, strict=False):
         payload.hold(_live(payload, rows), first, len(rows))
         first += len(rows)
     return new
@@ -172,7 +172,7 @@ def check_header(header: dict[str, Any], parts: int, sharded: bool) -> None:
     fields, rare = set(_FIELDS), set[str]()
     if header["bound"]:
         fields |= {"arrived"} if sharded else {"arrived", "false"}
-        rare = set() if sharded else {"tracker"}
+        rare = set() if sharded else {"tracker", "demoted"}
     if not fields <= header.keys() <= fields | rare:
         raise ValueError("its header has other fields")
     switches = [header[name] for name in ("count_only", "recall", "departures", "own_clock", "bound")]
@@ -207,6 +207,7 @@ def opened(query: Query, header: dict[str, Any], buffers: list[pa.Buffer]) -> St
     arrived = counts(header["arrived"]).reshape(plan.streams, 3)
     false = counts(header["false"] if query.named else [header["false"]])
     state = State(binding, shard, payloads, _tracker(binding, header, buffers), arrived, false)
+    demoting.opened(binding, header.get("demoted"), shard, buffers)
     _check_counters(state)
     if buffers:
         raise ValueError("it has more parts than an engine writes")
@@ -261,7 +262,8 @@ def _check_costs(binding: Binding, columns: Columns, tables: list[pa.Table]) -> 
         cost = columns[f"{s}.cost"]
         expected = costs(binding, s, table) if _keeps(binding, s) else np.full(len(cost), fixed_cost(binding))
         if binding.plan.releases:
-            expected = np.where(columns[f"{s}.status"] >= at.NO, binding.plan.row_bytes(), expected)
+            bare = is_bare(binding.plan, columns[f"{s}.status"], cost)
+            expected = np.where(bare, binding.plan.row_bytes(), expected)
         if np.array_equal(cost, expected):
             continue
         doubtful = expected > LARGEST_COST // 2  # cut there, maybe under another policy

@@ -32,6 +32,7 @@ from windrow.engine.emit import Found, verified
 from windrow.engine.engine import Engine
 from windrow.engine.prepare import Rows
 from windrow.engine.taking import Prepared
+from windrow.errors import WindrowError
 
 Counts = dict[str, np.ndarray]
 
@@ -89,7 +90,8 @@ def finish(engine: Engine) -> None:
 
 def _coded(engine: Engine, batches: Mapping[str, Any]) -> list[Rows]:
     """Rows, of which it is known who is late; a query that is not bound yet has no residents to look at."""
-    engine.bound()
+    if engine.bound()[0].plan.demotes:
+        raise WindrowError("a look sees residents alone, and this query has demoted rows: push the rows instead")
     return engine.judged(engine.coded(batches)[0])
 
 

@@ -23,6 +23,7 @@ from windrow.engine.prepare import Packed, Rows
 from windrow.errors import MemoryFull
 from windrow.kernels import layout as at
 from windrow.kernels.rows import still_there
+from windrow.state.renumbering import followed
 from windrow.state.shard import Full, Shard
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ def take(engine: Engine, rows: list[Rows], mark: int, probing: bool = True, stor
     found = _drive(engine, prepared, mark, probing, storing)
     tables = found.tables()
     engine._false += found.false
+    engine.bound()[1].settle_demoted(None if engine.count_only else prepared.payloads)
     _count(engine, prepared)
     if not storing:
         engine.bound()[1].pass_by(np.array([int(r.keep.sum()) for r in rows]))
@@ -70,8 +72,11 @@ def _drive(engine: Engine, prepared: Prepared, mark: int, probing: bool, storing
     packed, clock, seq = prepared.packed, int(shard.words[at.Head.clock]), int(shard.words[at.Head.seq])
     at_risk = binding.plan.fail_when_full and shard.fitting(*packed.charges()) < len(packed.stream)
     before = shard.words.copy() if at_risk else None
+    demoted = shard.demoted.copied() if at_risk and shard.demoted is not None else shard.demoted
     engine._raise_watermark(mark)
-    found = Found(binding, prepared.payloads)
+    found, moved = Found(binding, prepared.payloads), None
+    if shard.demoted is not None:
+        shard.demoted.house = found.house
     try:
         for where, records in packed.pieces(lambda coming: _ahead(engine, shard, packed, coming)):
             _get_ready(engine, shard, len(where))
@@ -80,16 +85,24 @@ def _drive(engine: Engine, prepared: Prepared, mark: int, probing: bool, storing
                 live[live > 0] = at.PROBE_ONLY
             for matches in shard.advance(records, probing):
                 found.add(matches)
+            now = shard.moved()
+            if now is not None:
+                packed.slot[:] = followed(packed.slot, now)
+                moved = now if moved is None else followed(moved, now)
             packed.slot[where] = records[at.R_SLOT :: packed.words]
             _track(engine, shard, records, probing)
     except Full:
         assert before is not None
         shard.hold(before)
+        shard.demoted = demoted
+        shard.moved()
         engine._interrupted = False
         raise MemoryFull(
             f"the join needs more than its memory of {binding.query.memory}: nothing of this push was taken; "
             "raise memory, or let on_full='shed' choose what to lose"
         ) from None
+    if moved is not None:
+        engine._follow(moved)
     _note_departures(engine, prepared, clock, seq)
     return found
 
@@ -134,7 +147,7 @@ def _note_departures(engine: Engine, prepared: Prepared, clock: int, seq: int) -
     departures.add_shed(np.concatenate([*engine._gone, shard.gone()]), prepared.payloads)
     engine._gone.clear()
     if shard.stream_counter(at.SHED).any():
-        departures.add_disordered(prepared.rows, prepared.packed, prepared.bases, clock, seq, shard.plan.group)
+        departures.add_disordered(prepared.rows, prepared.packed, prepared.bases, clock, seq, shard.plan.together)
 
 
 def _count(engine: Engine, prepared: Prepared) -> None:

@@ -45,6 +45,7 @@ from windrow.kernels.layout import (
     R_SLOT,
     R_STREAM,
     RANGE,
+    RECALL,
     SCAN,
     Predicate,
 )
@@ -304,6 +305,7 @@ def probe_many(
     watching, several, join = h.watches(h, m), m.several != 0, 0
     if several:
         join = route // m.streams
+    h.looks(h, m, route, 0, bound)
     open_depth(m.w, route, 0, bound, cur)
     while depth >= 0:
         there = next_candidate(m.w, route, depth, cur)
@@ -319,7 +321,10 @@ def probe_many(
         m.w[m.head.tally_at + (route * m.streams + stream) * 2 + 1] += 1
         if depth < last:
             depth += 1
+            h.looks(h, m, route, depth, bound)
             open_depth(m.w, route, depth, bound, cur)
+            continue
+        if not h.is_new(h, m, bound):
             continue
         found += 1
         if m.valued:
@@ -401,6 +406,8 @@ def drive_many(h: Any, block: Any, batch: Any, out: Any, probing: bool) -> tuple
         status = end(h, m, r, i, stop)
         i = stop
         m.head.cursor = i
+        if status == DONE and h.calls(h, m):
+            status = RECALL
         if status != DONE:
             break
         if sent >= OUT_PAUSE and i < rows:

@@ -26,6 +26,7 @@ from windrow.kernels.layout import (
     R_STREAM,
     R_TICK,
     R_TIME,
+    RECALL,
 )
 from windrow.kernels.memory import Memory, bare_floats, bare_ints, memory_of
 from windrow.kernels.places import chain, key_at, link_at, slot_at, stream_at
@@ -109,6 +110,8 @@ def probe_pair(
     m.head.seq += 1
     found = 0
     key = h.met(h, m, r[at + R_CODES])
+    if probing:
+        h.looks_pair(h, m, r, at)
     if key >= 0:
         found = chain(key_at(m, 0, key), 1 - r[at + R_STREAM]).count
     if found > 0 and not (trusted and not h.watches(h, m) and not h.hides(h, m)):
@@ -164,6 +167,8 @@ def drive_pair(h: Any, block: Any, batch: Any, out: Any, probing: bool) -> tuple
         status = end(h, m, r, i, after)
         i = after
         m.head.cursor = i
+        if status == DONE and h.calls(h, m):
+            status = RECALL
         if status != DONE:
             break
         if sent >= OUT_PAUSE and i < rows:

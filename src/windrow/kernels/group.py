@@ -51,7 +51,7 @@ def room(m: Memory, rows: int) -> int:
     """DONE when a group of rows will fit the block, or what has to grow first, by as many places as NEED says."""
     m.head.need = rows - (m.head.free_count + m.head.slot_cap - m.head.top)
     if m.head.need > 0:
-        return DRAIN if m.head.gone_count > 0 else GROW_SLOTS
+        return DRAIN if m.head.gone_count + m.head.down_count > 0 else GROW_SLOTS
     for d in range(m.dirs):
         ctl = directory_at(m, d)
         if ctl.idle > m.head.idle_limit:
@@ -83,6 +83,8 @@ def begin(h: Any, m: Memory, r: Any, start: int, end: int) -> int:
     need = room(m, end - start)
     if need == DONE:
         need = h.unready(h, m, r, start, end)
+    if need == DONE:
+        need = h.short(h, m, end - start)
     if need != DONE:
         return need
     words = row_words(m)
@@ -91,6 +93,7 @@ def begin(h: Any, m: Memory, r: Any, start: int, end: int) -> int:
     if m.head.own_clock or crowded(m, r, start, end):
         move_watermark(m, r[start * words + R_TICK])
     expire_all(h, m)
+    m.head.group_seq = m.head.seq
     return DONE
 
 

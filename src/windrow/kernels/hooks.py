@@ -8,7 +8,8 @@ policy has kernels of its own, in which what it does not do is not there, and an
 Functions without hooks among their arguments are the same for all.
 
 A join that releases rows by constraints has further hooks, which no policy knows: kernels/release/hooks.py has them,
-and stands before the policy's own file in the type `prob+hooks`; who only looks for matches takes `exact+looking`.
+and stands before the policy's own file in the type `prob+hooks` (`prob+demoting` where what is released goes to disk);
+who only looks for matches takes `exact+looking`.
 
 Adding a policy with a formula of its own takes its file here, its file in windrow/policies, and the list there.
 """
@@ -37,7 +38,10 @@ class Hooks:
     def __getattr__(self, hook: str) -> Any:
         for module in self.__dict__.get("_modules", ()):
             if hasattr(module, hook):
-                return getattr(module, hook)
+                found = getattr(module, hook)
+                if not callable(found):  # what a policy keeps, asked for again and again
+                    self.__dict__[hook] = found
+                return found
         raise AttributeError(hook)
 
     def __reduce__(self) -> Any:
@@ -47,8 +51,10 @@ class Hooks:
 def _files(name: str) -> Iterator[ModuleType]:
     """The file of a policy, that of its base, and so on; before them what a join does besides (`prob+hooks`)."""
     name, _, besides = name.partition("+")
-    if besides:
-        yield import_module(f"{BESIDES}.{besides}")
+    while besides:
+        module = import_module(f"{BESIDES}.{besides}")
+        yield module
+        besides = getattr(module, "BASE", "")
     while name:
         module = import_module(f"{ROOM}.{name}")
         yield module

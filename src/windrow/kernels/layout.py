@@ -94,6 +94,7 @@ class Head(Record):
     collected = word("arrivals when residents were last judged (release/collect.py)", saved=True)
     spared = word("residents that were left then", saved=True)
     pace = word("how many arrivals come before the next time, in quarters of these", saved=True)
+    passed_over = word("collections until parents are judged before children once more", saved=True)
     bare_cost = word("charged for a resident without payload")
     adapted = word("arrivals when it was last decided which promises are used", saved=True)
     monitored = word("whether promises that are broken rest until they are learnt again")
@@ -103,6 +104,13 @@ class Head(Record):
     spared_rows = word("how many of them there are", saved=True)
     came_place = word("the place of `came` among what keys keep")
     clusters_in_time = word("whether the least time of a key's rows is kept")
+    # rows that are demoted (release/demoting.py)
+    down = word("the last slot of a row that was demoted and is not yet taken to disk")
+    down_count = word("such slots")
+    group_seq = word("the sequence number of the first row of the present group")
+    called = word("keys under which rows that were demoted are looked for (release/filter.py)")
+    filter_used = word("places of the filter that are used", saved=True)
+    cold_bytes = word("charged for the filter, and for demoted rows that are not yet on disk")
     growth = real("how much more an arrival weighs than the one before it", moved="learned")
     sample_share = real("the share of rows that an estimate of recall stores", saved=True)
     sample_weight = real("what each of them stands for", saved=True)
@@ -133,6 +141,8 @@ class Head(Record):
     ordered = word()
     befores = word()
     promises = word()
+    filter_words = word()
+    called_cap = word()
     # where in a slot the fields begin that not every query has
     vals_off = word()
     rank_off = word()
@@ -141,6 +151,7 @@ class Head(Record):
     place_off = word()
     heap_off = word()
     status_off = word()
+    due_off = word()
     befores_off = word()
     # where the tables and parts begin (state/parts.py)
     streams_at = word()
@@ -181,6 +192,8 @@ class Head(Record):
     steps_at = word()
     promises_at = word()
     watched_at = word()
+    filter_at = word()
+    called_at = word()
 
 
 class Stream(Record):
@@ -195,6 +208,7 @@ class Stream(Record):
     oldest = word("the first slot of the age list")
     newest = word("its last")
     hint = word("where the last row went into the age list")
+    demoted = word("those of the released that went to disk", saved=True, moved="always")
     last_time = word("the latest time that came", saved=True, moved="always")
     rank = word("rows that came", saved=True, moved="always")
     seen = real("a fading count of arrivals (sampler.py)", saved=True, moved="always")
@@ -217,7 +231,7 @@ class Stream(Record):
     is_leaf = word("whether it has no child streams")
     is_judged = word("whether anything can be found out about its residents")
     turn = word("the stream that is judged at this place, children before their parents")
-    remembers = word("whether rows that fail a filter are kept, to tell parents that come later")
+    remembers = word("whether No rows are kept, those of a filter too, to tell parents that come later", saved=True)
 
 
 class Pool(Record):
@@ -255,6 +269,7 @@ class Slot(Record):
     score = real("its priority, or credit", saved=True, where=Head.score_off, when="scored")
     place = word("its place in the dense list (RAND)", where=Head.place_off, when="dense")
     status = word("Unknown, Yes or No (release/rules.py)", saved=True, where=Head.status_off, when="releases")
+    due = word("arrivals before which nothing new is known of it", saved=True, where=Head.due_off, when="schedules")
     # in the heap of its key (heap.py), where credits move with the key
     child = word("its first child", where=Head.heap_off, when="credited")
     heap_next = word("its next sibling", where=Head.heap_off, step=1, when="credited")
@@ -453,10 +468,14 @@ UNBIASED = -1.0  # in DROP: the share is found from what is seen
 # statistics
 STAT_NONE, STAT_ORACLE, STAT_RUNNING, STAT_SKETCH = range(4)
 # what a driver says when it comes back
-DONE, GROW_SLOTS, GROW_KEYS, GROW_BLOCKS, PRUNE, FULL, PAUSE, DRAIN, LEARN = range(9)
+DONE, GROW_SLOTS, GROW_KEYS, GROW_BLOCKS, PRUNE, FULL, PAUSE, DRAIN, LEARN, RECALL, GROW_FILTER = range(11)
 # what is known of a row that was shed: its number, and the next number when it left; why is SHED or SAMPLED
 G_STREAM, G_ROW, G_SEQ, G_CLOCK, G_WHY, G_NUMBER, GONE_SIZE = range(7)
 
+# what is known of a row that was demoted: as of one that was shed, and what it needs to be a resident again; then codes
+# (one per link), then numbers
+D_STREAM, D_ROW, D_TIME, D_SEQ, D_GONE, D_RANK, D_COST, D_GAIN, D_CODES = range(9)
+CALLED_SIZE = 3  # of a key under which demoted rows are looked for: stream, directory or NONE, code
 CACHED = 1 << 12  # places of a key table: with fewer, all of the state stays in the processor's cache by itself
 GROUP_LIMIT = 4096  # rows of one instant that arrive together, at most; fewer in small budgets (Plan.group)
 OUT_PAUSE = 1 << 20  # matches after which a driver comes back

@@ -12,7 +12,7 @@ import numpy as np
 
 from windrow.kernels import directory
 from windrow.kernels.jit import entry, inline
-from windrow.kernels.keys import is_idle, unused
+from windrow.kernels.keys import is_idle
 from windrow.kernels.layout import (
     B_COUNT,
     B_NUMBER,
@@ -22,7 +22,6 @@ from windrow.kernels.layout import (
     NONE,
     STAT_ORACLE,
     STREAM_BITS,
-    Key,
 )
 from windrow.kernels.memory import Memory, memory_of
 from windrow.kernels.ordered import block_at
@@ -32,7 +31,6 @@ from windrow.kernels.places import (
     directory_of,
     index_at,
     key_at,
-    key_of,
     leaf_at,
     link_at,
     numbers_at,
@@ -128,29 +126,13 @@ def read_slots(block: Any, slots: Any, fields: Any) -> Any:
 
 
 @entry
-def read_codes(block: Any, slots: Any, d: int, link: int) -> Any:
-    """The codes of slots in a directory."""
-    m = memory_of(block)
-    found = np.empty(slots.shape[0], np.int64)
-    for k in range(slots.shape[0]):
-        found[k] = key_at(m, d, key_of(m, slots[k], link)).code
-    return found
-
-
-@entry
-def keys_in_use(block: Any, slots: Any, d: int, links: Any) -> Any:
-    """A directory's keys in the order in which the slots name them first; `links` is each stream's link, or NONE."""
-    m = memory_of(block)
-    top = directory_at(m, d).top
+def first_named(keys: Any, top: int) -> Any:
+    """Key numbers below `top` in the order in which a column of residents' keys names them first."""
     seen, found, n = np.zeros(top, np.bool_), np.empty(top, np.int64), 0
-    for k in range(slots.shape[0]):
-        link = links[stream_of(m, slots[k])]
-        if link < 0:
-            continue
-        key = key_of(m, slots[k], link)
-        if not seen[key]:
-            seen[key] = True
-            found[n] = key
+    for k in range(keys.shape[0]):
+        if not seen[keys[k]]:
+            seen[keys[k]] = True
+            found[n] = keys[k]
             n += 1
     return found[:n].copy()
 
@@ -227,73 +209,159 @@ def known_key(m: Memory, d: int, code: int) -> int:
     return key
 
 
-@inline
-def append(m: Memory, record: Key, stream: int, slot: int, link: int) -> None:
-    """Put a slot at the newest end of the chain of its key."""
-    mine, at = chain(record, stream), link_at(m, slot, link)
-    left = mine.tail
-    at.older = left
-    at.newer = NONE
-    if left < 0:
-        mine.head = slot
-    else:
-        link_at(m, left, link).newer = slot
-    mine.tail = slot
-    mine.count += 1
+class Chains(NamedTuple):
+    """A stream's chains while they are linked, close together in memory, where slots and records of keys lie far apart.
+
+    Of each resident [link, place in its stream] its key and its neighbours; of each key [link, key] both ends and the
+    length.
+    """
+
+    keys: Any
+    older: Any
+    newer: Any
+    head: Any
+    tail: Any
+    count: Any
 
 
 @inline
-def open_keys(m: Memory, stream: int, codes: Any, start: int, end: int, keys: Any) -> bool:
+def no_chains(m: Memory, rows: int) -> Chains:
+    """Chains of so many residents, not linked yet."""
+    near = np.full((3, m.links, rows), NONE, np.int32)
+    ends = np.full((2, m.links, m.key_cap), NONE, np.int32)
+    return Chains(near[0], near[1], near[2], ends[0], ends[1], np.zeros((m.links, m.key_cap), np.int32))
+
+
+@inline
+def find_code(m: Memory, d: int, code: int, known: Any) -> int:
+    """`directory.find`, by a list of the codes of all keys instead of their records."""
+    mask = m.table_size - 1
+    table = m.tables_at + d * m.table_size
+    at, tag = code & mask, code & directory.TAG_MASK
+    while True:
+        word = m.w[table + at]
+        if word < 0:
+            return NONE
+        if word >> directory.KEY_BITS == tag and known[d, word & directory.KEY_MASK] == code:
+            return word & directory.KEY_MASK
+        at = (at + 1) & mask
+
+
+@inline
+def open_keys(m: Memory, d: int, codes: Any, start: int, end: int, keys: Any, known: Any) -> bool:
     """The keys of some rows, looked up one after the other so that cache misses overlap; False if they do not fit."""
-    for link in range(m.links):
-        d = directory_of(m, stream, link)
-        if d < 0:
+    for k in range(start, end):
+        keys[k] = find_code(m, d, codes[k], known)
+    for k in range(start, end):
+        if keys[k] >= 0:
             continue
-        for k in range(start, end):
-            keys[link, k - start] = directory.find(m, d, codes[link, k])
-        for k in range(start, end):
-            if keys[link, k - start] < 0:
-                keys[link, k - start] = known_key(m, d, codes[link, k])
-                if keys[link, k - start] < 0:
-                    return False
+        key = find_code(m, d, codes[k], known)  # one of these rows may have brought it
+        if key < 0:
+            key = directory_at(m, d).top
+            if key >= m.key_cap:
+                return False
+            directory_at(m, d).top += 1
+            directory_at(m, d).live += 1
+            known[d, key] = codes[k]
+            directory.place(m, d, codes[k], key)
+        keys[k] = key
     return True
 
 
 @inline
-def link_keys(m: Memory, stream: int, slot: int, keys: Any, k: int) -> int:
-    """Put a slot into the chains of its keys; how many of them were unused."""
+def link_rows(m: Memory, stream: int, rows: Residents, chains: Chains, tops: Any, known: Any) -> int:
+    """Put a stream's residents into the chains of their keys, oldest first; NONE when their keys do not fit.
+
+    How many keys were unused (`keys.unused`): all keys below `tops` have residents of other streams.
+    """
     opened = 0
     for link in range(m.links):
         d = directory_of(m, stream, link)
-        if d >= 0:
-            key = keys[link, k]
-            opened += unused(m, d, key, stream)
-            link_at(m, slot, link).key = key
-            append(m, key_at(m, d, key), stream, slot, link)
+        for start in range(0, rows.time.shape[0] if d >= 0 else 0, TOGETHER):
+            end = min(start + TOGETHER, rows.time.shape[0])
+            if not open_keys(m, d, rows.codes[link], start, end, chains.keys[link], known):
+                return NONE
+            for k in range(start, end):
+                key = chains.keys[link, k]
+                left = chains.tail[link, key]
+                if left < 0:
+                    chains.head[link, key] = k
+                    opened += m.pools > 1 or key >= tops[d]
+                else:
+                    chains.older[link, k] = left
+                    chains.newer[link, left] = k
+                chains.tail[link, key] = k
+                chains.count[link, key] += 1
     return opened
 
 
+@inline
+def slot_or_none(first: int, place: int) -> int:
+    """The slot of a place in a stream whose residents are in slots from `first` on."""
+    return first + place if place >= 0 else NONE
+
+
+@inline
+def write_links(m: Memory, stream: int, first: int, k: int, chains: Chains) -> None:
+    """The links of a stream's resident at a place."""
+    for link in range(m.links):
+        if directory_of(m, stream, link) >= 0:
+            at = link_at(m, first + k, link)
+            at.key = chains.keys[link, k]
+            at.older = slot_or_none(first, chains.older[link, k])
+            at.newer = slot_or_none(first, chains.newer[link, k])
+
+
+@inline
+def write_chains(m: Memory, stream: int, first: int, chains: Chains, tops: Any, known: Any) -> None:
+    """The chains of a stream in the records of its keys; and the records of keys that are new."""
+    for link in range(m.links):
+        d = directory_of(m, stream, link)
+        if d < 0:
+            continue
+        for key in range(directory_at(m, d).top):
+            record = key_at(m, d, key)
+            if key >= tops[d]:
+                for at in range(record.at + 1, record.at + m.key_words):
+                    m.w[at] = 0
+                record.code = known[d, key]
+                for other in range(m.streams):
+                    chain(record, other).head = NONE
+                    chain(record, other).tail = NONE
+                if m.statistic == STAT_ORACLE:
+                    start_key(m.w, d, key, record.code)
+            if chains.tail[link, key] >= 0:
+                mine = chain(record, stream)
+                mine.head, mine.tail = first + chains.head[link, key], first + chains.tail[link, key]
+                mine.count = chains.count[link, key]
+
+
 @entry
-def add_residents(block: Any, stream: int, rows: Residents) -> bool:
-    """Put a stream's residents into the next slots, oldest first; False when their keys do not fit."""
+def add_residents(block: Any, stream: int, rows: Residents, known: Any) -> bool:
+    """Put a stream's residents into the next slots, oldest first; False when their keys do not fit.
+
+    `known` [directory, key] has the codes of all keys, from one stream to the next.
+    """
     m = memory_of(block)
-    first, n, cost, opened = m.head.top, rows.time.shape[0], 0, 0
-    keys = np.empty((m.links, TOGETHER), np.int64)
-    for start in range(0, n, TOGETHER):
-        end = min(start + TOGETHER, n)
-        if not open_keys(m, stream, rows.codes, start, end, keys):
-            return False
-        for k in range(start, end):
-            slot = first + k
-            at = slot_at(m, slot)
-            at.time, at.seq, at.row = rows.time[k], rows.seq[k], k
-            at.cost = (rows.cost[k] << STREAM_BITS) | stream
-            at.older = slot - 1 if k > 0 else NONE
-            at.newer = slot + 1 if k + 1 < n else NONE
-            cost += rows.cost[k]
-            for column in range(m.vals):
-                m.w[numbers_at(m, slot) + column] = rows.numbers[column, k]
-            opened += link_keys(m, stream, slot, keys, k - start)
+    first, n, cost = m.head.top, rows.time.shape[0], 0
+    chains, tops = no_chains(m, n), np.empty(m.dirs, np.int64)
+    for d in range(m.dirs):
+        tops[d] = directory_at(m, d).top
+    opened = link_rows(m, stream, rows, chains, tops, known)
+    if opened < 0:
+        return False
+    for k in range(n):
+        slot = first + k
+        at = slot_at(m, slot)
+        at.time, at.seq, at.row = rows.time[k], rows.seq[k], k
+        at.cost = (rows.cost[k] << STREAM_BITS) | stream
+        at.older = slot - 1 if k > 0 else NONE
+        at.newer = slot + 1 if k + 1 < n else NONE
+        cost += rows.cost[k]
+        for column in range(m.vals):
+            m.w[numbers_at(m, slot) + column] = rows.numbers[column, k]
+        write_links(m, stream, first, k, chains)
+    write_chains(m, stream, first, chains, tops, known)
     if n > 0:
         mine = stream_at(m, stream)
         mine.oldest, mine.newest, mine.hint = first, first + n - 1, first + n - 1

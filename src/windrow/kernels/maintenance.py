@@ -285,6 +285,8 @@ def move_one(h: Any, a: Memory, b: Memory, slot: int, stream: int, extra_cost: i
         y.gain = x.gain
     if b.head.status_off > 0:
         y.status = x.status
+        if b.head.due_off > 0:
+            y.due = x.due
         for k in range(b.head.befores):
             b.w[before_at(b, there, k)] = a.w[before_at(a, slot, k)]
     h.moved(h, a, b, slot, there, same)

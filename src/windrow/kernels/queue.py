@@ -197,7 +197,7 @@ def learn_ahead(h: Any, m: Memory, w: Waiting, rx: Any, start: int, end: int) ->
         if w.r[at + R_LIVE] != 0:
             slot = fill(h, m, w.r, rx, at)
             h.learn_row(h, m, w.r, rx, at, slot)
-            forget(m.w, slot, NONE)
+            forget(h, m.w, slot, NONE)
             m.head.seq -= 1  # it has only been looked at
         w.q[LEARNED] += 1
     return DONE

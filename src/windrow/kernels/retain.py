@@ -77,7 +77,7 @@ def admit(h: Any, m: Memory, slot: int) -> None:
 
 
 @inline
-def unlink_keys(m: Memory, slot: int, stream: int) -> int:
+def unlink_keys(h: Any, m: Memory, slot: int, stream: int) -> int:
     """Take a resident out of its chains; how many of them are empty now."""
     closed = 0
     for link in range(m.links):
@@ -88,6 +88,7 @@ def unlink_keys(m: Memory, slot: int, stream: int) -> int:
         record = key_at(m, d, key)
         chain_remove(m, record, stream, slot, link)
         closed += unused(m, d, key, stream)
+        h.unlinked(h, m, slot, link, record.code)
         if chain(record, stream).count == 0:
             close_key(m, d, key)
     return closed
@@ -100,19 +101,27 @@ def depart(h: Any, m: Memory, slot: int, reason: int) -> None:
     reasons.count(m, stream, reason)
     h.parting(h, m, slot)
     h.leaving(h, m, slot, reason)
+    withdraw(h, m, slot, stream)
+    h.left(h, m, slot)
+    give_slot(h, m, slot, reason)
+
+
+@inline
+def withdraw(h: Any, m: Memory, slot: int, stream: int) -> None:
+    """Take a resident of a stream out of its lists and indexes, and its charge with it."""
     age_remove(m, stream, slot)
     for ix in range(m.indexes):
         if index_at(m, ix).stream == stream:
             ordered.remove(m.w, ix, index_number(m, ix, slot), slot)
-    closed = unlink_keys(m, slot, stream)
+    closed = unlink_keys(h, m, slot, stream)
     charge(m, stream, -1, -(slot_at(m, slot).cost >> STREAM_BITS), -closed * m.head.key_bytes)
-    h.left(h, m, slot)
-    give_slot(m, slot, reason)
 
 
 @inline
-def give_slot(m: Memory, slot: int, reason: int) -> None:
+def give_slot(h: Any, m: Memory, slot: int, reason: int) -> None:
     """Give back the slot of a row that is nowhere any more, or keep it until its owner has asked for it."""
+    if h.goes_down(h, m, slot, reason):
+        return
     if reasons.is_lost(reason) and is_noted(m, slot_at(m, slot).seq):
         set_aside(m, slot, reason)
     else:
@@ -126,7 +135,7 @@ def depart_one(h: Any, words: Any, slot: int, reason: int) -> None:
 
 
 @inner
-def forget(words: Any, slot: int, reason: int) -> None:
+def forget(h: Any, words: Any, slot: int, reason: int) -> None:
     """Forget a row that was probed from a slot but never admitted; NONE if that is no departure."""
     m = memory_of(words)
     stream = stream_of(m, slot)
@@ -135,8 +144,9 @@ def forget(words: Any, slot: int, reason: int) -> None:
     for link in range(m.links):
         d = directory_of(m, stream, link)
         if d >= 0:
+            h.unlinked(h, m, slot, link, key_at(m, d, key_of(m, slot, link)).code)
             close_key(m, d, key_of(m, slot, link))
-    give_slot(m, slot, reason)
+    give_slot(h, m, slot, reason)
 
 
 @inline

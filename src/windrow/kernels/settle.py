@@ -101,14 +101,14 @@ def settle_slot(h: Any, m: Memory, r: Any, rx: Any, at: int, slot: int) -> None:
     """Admit the row at a place, which has been probed from a slot, or turn it away."""
     r[at + R_SLOT] = NONE
     if r[at + R_LIVE] == PROBE_ONLY:
-        forget(m.w, slot, NONE)
+        forget(h, m.w, slot, NONE)
         return
     if h.done_with(h, m, slot, r[at + R_STREAM]):
-        forget(m.w, slot, RELEASED)
+        forget(h, m.w, slot, RELEASED)
         return
     out = left_out(m, r, at)
     if refused(m, r, at):
-        forget(m.w, slot, SAMPLED if out else SHED)
+        forget(h, m.w, slot, SAMPLED if out else SHED)
         return
     store(h, m, r, rx, at, slot, out)
 
@@ -124,7 +124,7 @@ def settle_row(h: Any, m: Memory, r: Any, rx: Any, at: int, key: int, alone: boo
         pass_key(m, 0, key)
         return
     if h.useless(h, m, r, at, key):
-        h.let_pass(h, m, r, at)
+        h.let_pass(h, m, r, rx, at)
         pass_key(m, 0, key)
         return
     out = left_out(m, r, at)

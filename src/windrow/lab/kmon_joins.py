@@ -22,7 +22,7 @@ from windrow.lab.experiment import Conditions, Point
 from windrow.lab.figures import Figures, Mean, Measure, Row
 from windrow.lab.pictures import Panel
 from windrow.lab.verdict import Cells, Check, Truth, at_most, below, every, tell
-from windrow.spec import Constraint, Filter, Query, Stream, Window
+from windrow.spec import Constraint, Filter, Monitored, Query, Stream, Window
 
 PAPER = "k-Mon, k-constraints in continuous queries"
 KS = (0, 1_000, 5_000, 10_000, 20_000)
@@ -38,7 +38,7 @@ PASS = 50  # percent of the children pass their filter
 SWJ, MANY_ONE = "SWJ", "many-one"
 
 Tables = Mapping[str, pa.Table]
-Constraints = Sequence[Constraint]
+Constraints = Sequence[Constraint] | Monitored
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,8 @@ class Join:
     def engine(self, constraints: Constraints = (), count_only: bool = False) -> Engine:
         """An engine with these constraints."""
         schemas = {name: table.schema for name, table in self.tables.items()}
-        query = self.query.with_(constraints=tuple(constraints) or None)
+        given = constraints if isinstance(constraints, Monitored) else tuple(constraints) or None
+        query = self.query.with_(constraints=given)
         return Engine(query, schemas, recall=False, count_only=count_only)
 
     def slices(self, count: int = SLICES) -> Iterator[dict[str, pa.Table]]:
@@ -104,9 +105,9 @@ class Join:
         rows = sum(table.num_rows for part in parts[half:] for table in part.values())
         return (process_time() - begin) / max(1, rows)
 
-    def held(self, constraints: Constraints = ()) -> Held:
+    def held(self, constraints: Constraints = (), count_only: bool = False) -> Held:
         """Run it, and look at its memory after every slice."""
-        engine, moments, taken = self.engine(constraints), [], 0
+        engine, moments, taken = self.engine(constraints, count_only), [], 0
         for part in self.slices():
             engine.push(part)
             taken += sum(table.num_rows for table in part.values())

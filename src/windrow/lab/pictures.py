@@ -101,13 +101,15 @@ def panels(parts: Sequence[Panel], path: Path, title: str, note: str) -> None:
         lines |= _panel(axes, part, styles)
     for axes in places[len(parts) :]:
         axes.set_axis_off()
-    figure.suptitle(fill(title, int(size[0] * 11)), x=0.01, ha="left", fontsize=11, fontweight="bold", color=_INK)
+    figure.suptitle(fill(title, int(size[0] * 10)), x=0.01, ha="left", fontsize=11, fontweight="bold", color=_INK)
     text = fill(note, int(size[0] * 17))
     bottom = (0.14 * (text.count("\n") + 1) + 0.1) / size[1]  # inches of small print, as a share of the height
     figure.text(0.01, 0.06 / size[1], text, fontsize=7.5, color=_SOFT)
-    legend = {"loc": "lower center", "ncols": min(len(lines), 7), "frameon": False, "fontsize": 8, "columnspacing": 1.2}
+    beside = max(1, min(len(lines), 7, int(size[0] / (0.07 * max(map(len, names)) + 0.5))))  # names, in inches
+    legend = {"loc": "lower center", "ncols": beside, "frameon": False, "fontsize": 8, "columnspacing": 1.2}
     figure.legend(list(lines.values()), list(lines), bbox_to_anchor=(0.5, bottom), **legend)
-    figure.get_layout_engine().set(rect=(0, bottom + 0.3 / size[1], 1, 1 - bottom - 0.3 / size[1]))
+    bottom += (0.14 + 0.16 * -(-len(lines) // beside)) / size[1]
+    figure.get_layout_engine().set(rect=(0, bottom, 1, 1 - bottom))
     _save(figure, path, colours=128)
 
 

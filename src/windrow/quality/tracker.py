@@ -40,7 +40,7 @@ class Recall:
 
 def exact_plan(plan: Plan, limit_bytes: int) -> Plan:
     """The plan of the exact join beside another, in so many bytes."""
-    return replace(plan.without_cap().with_room(limit_bytes), rule=BESIDE, release=None)
+    return replace(plan.without_cap().with_room(limit_bytes), rule=BESIDE, release=None, demotes=False)
 
 
 class Tracker:

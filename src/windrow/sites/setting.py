@@ -27,16 +27,22 @@ import json
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 from windrow.errors import InputError, SpecError, alternatives
+from windrow.sites.bound import Bound
 from windrow.sites.council import Replan
 from windrow.sites.links import Links
 from windrow.sites.planning import Planned
 from windrow.sites.plans import Plan
 from windrow.spec import Query, Stream, Window
+from windrow.spec.durations import parse_duration
 
+_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _KEYS = (
     "on", "select", "interval", "delay", "result_at", "objective", "planner", "origin", "step_seconds", "streams",
     "links", "patience", "plan", "sites", "security", "hold", "snapshot",
@@ -59,7 +65,7 @@ class Setting:
     result_at: str | None
     objective: Any
     planner: Any
-    origin: int | None
+    origin: Any  # a number, a text, or a time; see origin_of
     step_seconds: float
     data: Mapping[str, Any]  # all that the file says
 
@@ -108,6 +114,25 @@ def _text(path: Path) -> str:
         raise InputError(f"{path}: reading failed: {getattr(error, 'strerror', None) or error}") from error
 
 
+def origin_of(setting: Setting, schemas: Mapping[str, pa.Schema]) -> int | None:
+    """Where interval 0 begins, in units of the times: a number, or a time of the calendar (without a zone, UTC)."""
+    origin = setting.origin
+    if isinstance(origin, str):
+        try:
+            origin = datetime.fromisoformat(origin)
+        except ValueError:
+            raise SpecError(f"origin {origin!r} is no time, such as 2024-05-31T12:00") from None
+    if origin is None or isinstance(origin, int):
+        return origin
+    if not isinstance(origin, datetime):
+        raise SpecError(f"origin must be a whole number or a time such as 2024-05-31T12:00, got {origin!r}")
+    unit = Bound(setting.query, dict(schemas), parse_duration(setting.interval, "the interval")).unit
+    if unit not in _PER_SECOND:
+        raise SpecError("origin is a time of the calendar, and the streams' times are numbers")
+    since = origin.replace(tzinfo=origin.tzinfo or UTC) - datetime(1970, 1, 1, tzinfo=UTC)
+    return since // timedelta(microseconds=1) * _PER_SECOND[unit] // 10**6
+
+
 def write_plan(path: Path, planned: Planned) -> None:
     """Write a plan as JSON; and beside it, what it expects to go over each link, for those who watch it at work."""
     try:
@@ -139,6 +164,8 @@ def setting_of(data: Any, folder: Path = Path()) -> Setting:
     for name, one in streams.items():
         if not isinstance(one.get("site"), str):
             raise SpecError(f"stream {name!r}: site must say where it is")
+        if not isinstance(one.get("file", ""), str):
+            raise SpecError(f"stream {name!r}: file must be a name, got {one['file']!r}")
     if "on" not in given:
         raise SpecError("the setting has no 'on': say what is equal in a match")
     query = Query(
@@ -147,11 +174,13 @@ def setting_of(data: Any, folder: Path = Path()) -> Setting:
         select=given.get("select"),
         patience=given.get("patience"),
     )
+    links = Links({ends: _known(link, _LINK, f"link {ends!r}") for ends, link in _table(given, "links", {}).items()})
+    _check_places(given, streams, links)
     return Setting(
         query=query,
         sites={name: one["site"] for name, one in streams.items()},
         files={name: folder / one["file"] for name, one in streams.items() if "file" in one},
-        links=Links({ends: _known(link, _LINK, f"link {ends!r}") for ends, link in _table(given, "links", {}).items()}),
+        links=links,
         interval=given.get("interval", "1 s"),
         delay=given.get("delay", 0),
         result_at=given.get("result_at"),
@@ -164,6 +193,19 @@ def setting_of(data: Any, folder: Path = Path()) -> Setting:
 
 
 _LINK = ("latency", "bandwidth", "jitter", "price")
+
+
+def _check_places(given: Mapping[str, Any], streams: Mapping[str, Any], links: Links) -> None:
+    """Refuse names of sites that nothing is at: a link that is misspelt would be one without a limit."""
+    used = {f"streams.{name}": one["site"] for name, one in streams.items()}
+    used |= {} if given.get("result_at") is None else {"result_at": str(given["result_at"])}
+    known = list(dict.fromkeys(used.values()))
+    if isinstance(sites := given.get("sites"), Mapping):
+        known = list(sites)
+    used |= {f"link {one!r} - {other!r}": site for one, other in links.known for site in (one, other)}
+    for where, site in used.items():
+        if site not in known:
+            raise SpecError(f"{where}: there is no site {site!r}{alternatives(site, known, 'sites')}")
 
 
 def _stream(name: str, one: Mapping[str, Any]) -> Stream:

@@ -1,8 +1,11 @@
 """What stands before a join in its streaming query, as far as it can be seen when the join is written down.
 
-Spark runs one operator of the join's kind (applyInPandasWithState) in a streaming query, and none behind a streaming
-aggregation; it says so when the query starts, in many lines. The text of a plan is all that Spark tells of it without
-its inner classes, in classic sessions and through Connect.
+With states that can be appended to (store.py) joins stand behind joins and aggregations. A watermark is declared once
+on the way of a row: behind another operator a join goes by the one that Spark hands on. It fits what comes from there
+if the time column carries it, or if the join is told by `lateness` how far behind rows may lie. With whole snapshots
+(applyInPandasWithState) Spark runs one join in a streaming query, and none behind an aggregation; it says so when the
+query starts, in many lines. The text of a plan is all that Spark tells of it without its inner classes, in classic
+sessions and through Connect.
 """
 
 import io
@@ -14,30 +17,57 @@ from contextlib import contextmanager, suppress
 from typing import Any, TextIO
 
 from windrow.errors import SpecError
+from windrow.spark.frames import declared_lateness
+from windrow.spec import Stream
 
 _NODE = r"^[\s:+\-!*()\d]*{}\b"  # at the beginning of a line, behind the lines of the tree and marks of Spark's
-STANDS_BEFORE = {
-    re.compile(_NODE.format("FlatMapGroupsIn(Pandas|Python)WithState"), re.M): (
-        "comes from another windrow join, or applyInPandasWithState, and Spark runs one of them in a streaming query: "
-        "join all streams at once (Query.on_spark), or write its matches out and read them in a query of their own"
-    ),
-    re.compile(_NODE.format("(SessionWindow)?StateStoreSave"), re.M): (
-        "comes from an aggregation, and Spark runs no windrow join behind one in the same streaming query: write it "
-        "out and read it in a query of its own"
-    ),
-}
+WHOLE, DELTAS, AGGREGATION, MARK = (
+    re.compile(_NODE.format(name), re.M)
+    for name in (
+        "FlatMapGroupsIn(Pandas|Python)WithState",
+        "TransformWithStateIn(Pandas|PySpark)",
+        "(SessionWindow)?StateStoreSave",
+        "EventTimeWatermark",
+    )
+)
+APART = "write it out and read it in a query of its own"
+TUNE = "choose the RocksDB state store (windrow.spark.tune) before the joins are written down"
 
 
-def refuse_chained(frame: Any, stream: str) -> None:
-    """Refuse a streaming frame before which Spark will run no join."""
+def stands_behind(frame: Any, stream: Stream, appending: bool) -> bool:
+    """Whether a stream's rows come from another operator, with a watermark that its time does not carry.
+
+    Refuses a streaming frame behind which Spark will run no join. `appending` tells whether its state can be appended
+    to.
+    """
     if not frame.isStreaming:
-        return
-    plan = ""
+        return False
+    plan, carried = "", declared_lateness(frame, stream) is not None
     with suppress(Exception):  # whatever cannot be explained will be told by Spark
         plan = plan_text(frame)
-    for found, why in STANDS_BEFORE.items():
-        if found.search(plan):
-            raise SpecError(f"stream {stream!r} {why}")
+    for why in _reasons(plan, appending):
+        raise SpecError(f"stream {stream.name!r} {why}")
+    behind = appending and not carried and MARK.search(plan) is not None
+    if behind and not stream.lateness.amount:
+        raise SpecError(
+            f"stream {stream.name!r} comes from a join or an aggregation, and its time {stream.time!r} carries no "
+            "watermark: say with lateness= how far its rows may lie behind (as long as the windows before it), or "
+            f"take window_time(window) of an aggregation, or {APART}"
+        )
+    return behind
+
+
+def _reasons(plan: str, appending: bool) -> Iterator[str]:
+    if WHOLE.search(plan) or (DELTAS.search(plan) and not appending):
+        yield (
+            "comes from another windrow join, and with the session's state store Spark runs one of them in a streaming "
+            f"query: {TUNE}, or join all streams at once (Query.on_spark), or {APART}"
+        )
+    if AGGREGATION.search(plan) and not appending:
+        yield (
+            "comes from an aggregation, and with the session's state store Spark runs no windrow join behind one in "
+            f"the same streaming query: {TUNE}, or {APART}"
+        )
 
 
 def plan_text(frame: Any) -> str:

@@ -17,7 +17,8 @@ def facts_of(job: Job) -> dict[str, Any]:
         f"{COLUMNS}{name}": {field.name: str(field.type) for field in job.schema(name)} for name in job.query.names
     }
     archive = "off" if job.archive is None else "on"
-    return {"layout": LAYOUT, **job.query.fixed(), **columns, "shards": job.shards, "archive": archive}
+    age = {"milliseconds that matches may lie behind": job.ahead_ms} if job.ahead_ms > 0 else {}
+    return {"layout": LAYOUT, **job.query.fixed(), **columns, "shards": job.shards, "archive": archive, **age}
 
 
 def archive_facts_of(job: Job) -> dict[str, Any]:

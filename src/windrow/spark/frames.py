@@ -57,10 +57,10 @@ def declared_lateness(frame: Any, stream: Stream) -> int | None:
     if not frame.isStreaming:
         return None
     delays = {f.name: int(f.metadata[WATERMARK_DELAY]) for f in frame.schema.fields if WATERMARK_DELAY in f.metadata}
-    if other := [column for column in delays if column != stream.time]:
+    if delays and stream.time not in delays:
         raise SpecError(
-            f"stream {stream.name!r} has a watermark on {other[0]!r}, but its time is {stream.time!r}, and Spark has "
-            "one watermark per stream: declare it on the time column, or leave it out and give lateness="
+            f"stream {stream.name!r} has a watermark on {next(iter(delays))!r}, but its time is {stream.time!r}, and "
+            "Spark has one watermark per stream: declare it on the time column, or leave it out and give lateness="
         )
     return delays.get(str(stream.time))
 

@@ -30,6 +30,7 @@ class Job:
     shards: int
     recall: bool = True
     archive: Archive | None = None
+    ahead_ms: int = 0  # of Spark's watermark the join's own lies so much ahead (join.py)
 
     def schema(self, stream: str) -> pa.Schema:
         """The schema of a stream."""
@@ -41,8 +42,13 @@ class Job:
 
         Not where times are no timestamps, of which Spark makes none, nor with patience, which is a shard's own.
         """
+        return self.query.patience is None and self.marked
+
+    @property
+    def marked(self) -> bool:
+        """Whether Spark makes a watermark of the streams' times."""
         times = zip(self.query.streams, self.schemas, strict=True)
-        return self.query.patience is None and all(pa.types.is_timestamp(s.field(t.time).type) for t, s in times)
+        return all(t.time is not None and pa.types.is_timestamp(s.field(t.time).type) for t, s in times)
 
     def shard_query(self, shard: int) -> Query:
         """The query of one shard."""

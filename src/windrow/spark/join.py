@@ -9,15 +9,17 @@ from dataclasses import replace
 from functools import reduce
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from windrow.engine import emit
-from windrow.engine.bind import bind
+from windrow.engine.bind import Binding, bind
 from windrow.engine.intake import plain_schema
 from windrow.errors import SpecError
+from windrow.kernels import layout as at
 from windrow.policies import Given
 from windrow.spark.archive import start_archive
-from windrow.spark.chained import refuse_chained
+from windrow.spark.chained import stands_behind
 from windrow.spark.frames import (
     WATERMARK_DELAY,
     arrow_schema,
@@ -35,8 +37,9 @@ from windrow.spark.operator import RESULT, STATE, Operator
 from windrow.spark.pack import PACKED, Packer
 from windrow.spark.places import place_of
 from windrow.spark.shipping import ship
+from windrow.spark.store import appends
 from windrow.spark.unpack import Unpacker
-from windrow.spec import Query, split_reference
+from windrow.spec import Duration, Query, split_reference
 
 DEFAULT_SHARDS = 8
 PARTITIONS = "spark.sql.shuffle.partitions"
@@ -64,27 +67,36 @@ def on_spark(
     query = query if shards is None else query.with_(shards=shards)
     given = dict(frames)
     check_frames(query, given)
-    for name in query.names:
-        refuse_chained(given[name], name)
+    streaming = given[query.names[0]].isStreaming
+    appending = streaming and appends(given[query.names[0]])
+    behind = {s.name: s.lateness for s in query.streams if stands_behind(given[s.name], s, appending)}
     check_interpreter(given[query.names[0]])
     query = _with_declared_lateness(query, given)
     schemas = {name: arrow_schema(given[name], name) for name in query.names}
     travelling = _needed(query, schemas) if archive is None else {name: schemas[name].names for name in query.names}
     chosen = tuple(pa.schema([schemas[name].field(c) for c in columns]) for name, columns in travelling.items())
-    streaming = given[query.names[0]].isStreaming
     job = Job(query, chosen, _shards(query, given[query.names[0]]), recall)
     _check(job, streaming, archive)
     binding, _ = planned(job)
-    output = _output_type(binding, given)
+    if appending and job.marked:
+        fresh = not behind and all(declared_lateness(given[s.name], s) is None for s in query.streams)
+        job = replace(job, ahead_ms=age_ms(binding) if fresh else -max(map(_millis, behind.values()), default=0))
+    output = _output_type(binding, given, job)
     if archive is not None:
         _check_archived(job, output)
         job = replace(job, archive=start_archive(job, place_of(archive), binding))
     ship(given[query.names[0]])
-    result = _operated(job, [_packed(job, given[name], s, streaming) for s, name in enumerate(query.names)], streaming)
+    packed = [_packed(job, given[name], s, streaming, name in behind) for s, name in enumerate(query.names)]
+    result = _operated(job, packed, appending, streaming)
     return _handed_on(result, observed(result, streaming), Unpacker(emit.schema(binding)), output)
 
 
 def _check(job: Job, streaming: bool, archive: Any) -> None:
+    if job.query.demotes is not None:
+        raise SpecError(
+            "on_violation='demote' is for joins in one process: on Spark a checkpoint would hold every row that was "
+            "demoted; leave on_violation out, which then is 'lose'"
+        )
     if job.query.memory is not None and job.query.memory.share is not None and streaming:
         raise SpecError(
             f"memory {job.query.memory} is a share of what the exact join needs, which is not known for streams that "
@@ -146,20 +158,34 @@ def _shards(query: Query, frame: Any) -> int:
     return max(1, min(int(frame.sparkSession.conf.get(PARTITIONS, "200")), DEFAULT_SHARDS))
 
 
-def _packed(job: Job, frame: Any, stream: int, streaming: bool) -> Any:
+def _packed(job: Job, frame: Any, stream: int, streaming: bool, behind: bool) -> Any:
     """One stream as blobs, with Spark's watermark over their latest times, or the one that the frame already has."""
     from pyspark.sql import functions as F
 
     rows = by_place(frame, job.schemas[stream].names)
     packed = rows.mapInArrow(_function(Packer(job, stream, streaming)), PACKED)
     spec = job.query.streams[stream]
-    if not streaming or not pa.types.is_timestamp(job.schemas[stream].field(spec.time).type):
+    if not streaming or behind or not pa.types.is_timestamp(job.schemas[stream].field(spec.time).type):
         return packed
     delay = declared_lateness(frame, spec)
     if delay is not None:  # Spark allows one watermark per stream; the operator is told that there is one
         columns = [F.col(column) for column in packed.columns if column != "latest"]
         return packed.select(*columns, F.col("latest").alias("latest", metadata={WATERMARK_DELAY: delay}))
-    return packed.withWatermark("latest", f"{math.ceil(spec.lateness.amount / 1_000_000)} milliseconds")
+    return packed.withWatermark("latest", f"{_millis(spec.lateness) + max(job.ahead_ms, 0)} milliseconds")
+
+
+def _millis(lateness: Duration) -> int:
+    return math.ceil(lateness.amount / 1_000_000)
+
+
+def age_ms(binding: Binding) -> int:
+    """How far behind the rows of a join its matches may lie, or 0 if no end can be told; a power of two.
+
+    Spark's watermark is held back so far, and the engine's put ahead of it again: so it fits the times of matches, and
+    what stands behind the join takes none of them for late. A power of two, because it stays for a checkpoint's life.
+    """
+    reach = max(binding.plan.windows[:, 0].view(np.uint64).tolist())
+    return 0 if reach >= at.HIGH else 1 << math.ceil(math.log2(reach // 1000 + 2))
 
 
 def _function(call: Callable[[Iterable[Any]], Any]) -> Callable[[Any], Any]:
@@ -169,7 +195,7 @@ def _function(call: Callable[[Iterable[Any]], Any]) -> Callable[[Any], Any]:
     return run
 
 
-def _operated(job: Job, packed: list[Any], streaming: bool) -> Any:
+def _operated(job: Job, packed: list[Any], appending: bool, streaming: bool) -> Any:
     """The packed streams through one engine per shard."""
     operator = Operator(job)
 
@@ -177,19 +203,31 @@ def _operated(job: Job, packed: list[Any], streaming: bool) -> Any:
         return operator.stream(key, frames, state)
 
     together = reduce(lambda a, b: a.unionByName(b), packed)
+    if appending:
+        from windrow.spark.processor import Shards
+
+        shards = together.drop("latest").groupBy("shard")  # with that column Spark would drop blobs that look late
+        mode = "EventTime" if job.marked else "None"
+        return shards.transformWithStateInPandas(Shards(job), RESULT, "append", mode)
     if streaming:
         return together.groupBy("shard").applyInPandasWithState(stream, RESULT, STATE, "append", "NoTimeout")
     return together.repartition(job.shards, "shard").mapInArrow(_function(operator.batch), RESULT)
 
 
-def _output_type(binding: Any, frames: Mapping[str, Any]) -> Any:
-    """The output's columns with Spark's own types."""
+def _output_type(binding: Binding, frames: Mapping[str, Any], job: Job) -> Any:
+    """The output's columns with Spark's own types; times carry the watermark where it fits them."""
     from pyspark.sql.types import StructField, StructType
 
     names, frame = [o.name for o in binding.outputs], next(iter(frames.values()))
     refuse_twins(names, "the output", "choose and name the columns with select=", is_case_sensitive(frame))
     types = [{f.name: f.dataType for f in frames[name].schema.fields} for name in binding.query.names]
-    return StructType([StructField(o.name, types[o.stream][o.column]) for o in binding.outputs])
+    fields = [StructField(o.name, types[o.stream][o.column]) for o in binding.outputs]
+    if job.ahead_ms > 0:
+        delay = job.ahead_ms + max(_millis(stream.lateness) for stream in job.query.streams)
+        for field, o in zip(fields, binding.outputs, strict=True):
+            if o.column == job.query.streams[o.stream].time:
+                field.metadata = {WATERMARK_DELAY: delay}
+    return StructType(fields)
 
 
 def _handed_on(result: Any, watched: tuple[Any, Any], unpack: Unpacker, output: Any) -> Any:

@@ -83,6 +83,7 @@ class QueryMetrics:
             **{name: getattr(total, name) for name in COUNTERS},
             "largest_shard": max(rows) * len(rows) / sum(rows) if rows and sum(rows) else None,
             **{name: getattr(total, name) for name in ("recall", "recall_interval", "exact_matched")},
+            "warm": _warm(shards),
             "shards": shards,
         }
 
@@ -123,6 +124,13 @@ def _text(found: Any) -> str | None:
 def _together(shards: Mapping[int, Mapping[str, Any]], names: Iterable[str] = ()) -> Metrics:
     """The metrics of some shards together."""
     return added_up([Metrics.from_dict(counters) for counters in shards.values()], names)
+
+
+def _warm(shards: Mapping[int, Mapping[str, Any]]) -> dict[str, int] | None:
+    """Of engines that stay on their machines between micro-batches: their bytes, which are those of the budget; how
+    often one was at hand, and how often it was rebuilt from the checkpoint. None where none is kept."""
+    found = [counters["warm"] for counters in shards.values() if "warm" in counters]
+    return {name: sum(mine[name] for mine in found) for name in found[0]} if found else None
 
 
 def metrics(query: Any) -> QueryMetrics:

@@ -1,13 +1,16 @@
-"""The stateful operator: one engine per shard. Blobs in, matches and counters out, its snapshot as the state.
+"""The stateful operator: one engine per shard. Blobs in, matches and counters out.
 
 A micro-batch that is retried starts from the same state and gets the same blobs, which are put in order before they
-are joined, so it gives the same matches, the same archive files and the same state. Between micro-batches a worker
-keeps nothing: an engine left there would be memory beside the budget, and Spark rarely calls on the same worker again.
+are joined, so it gives the same matches, the same archive files and the same state. Of that state there are two forms:
+a snapshot and the pushes since (`append`, deltas.py) and, for stores that cannot append, one whole snapshot that every
+micro-batch reads and writes (`stream`).
 """
 
 import json
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,23 +20,28 @@ from windrow.engine import Engine
 from windrow.engine.intake import plain_schema
 from windrow.errors import SnapshotError, WindrowError
 from windrow.feed import CodedTables, engine_for, run
+from windrow.kernels import layout as at
 from windrow.spark.archive import Run, check_archive, write_departed
+from windrow.spark.deltas import ENTRY, Deltas, Head, Push, Store, counters_of
 from windrow.spark.facts import facts_of, refuse_changes
-from windrow.spark.job import Job
+from windrow.spark.job import Job, known
 from windrow.spark.labels import labels
 from windrow.spark.pack import WITNESS, blob_table, blobs
 from windrow.spark.shipping import take_shipped
+from windrow.spark.warm import Cache, Key, chained
 from windrow.spark.worker import settle
 from windrow.spec import Query
 
 RESULT = "shard int, metrics string, matches binary"
 STATE = "identity string, pushes long, snapshot binary"
-ORDER = ("stream", "source", "number")
+ORDER = tuple(ENTRY.names[:3])
 BLOB_ROWS = 1 << 18
+_TYPES = [(field.name, field.type) for field in ENTRY]
 MOST_BYTES = 1 << 25  # of matches in blobs of so many rows; after them
 BLOB_BYTES = 1 << 14  # for a blob, about
 MOST_BLOBS = 1_000
 LARGEST_STATE = 2**31 - 2**20  # what one value of Spark's state can hold
+WAKES = 4  # times that a silent shard is woken while its longest window passes
 
 
 @dataclass(frozen=True)
@@ -42,33 +50,64 @@ class Operator:
 
     job: Job
 
-    def stream(self, key: tuple[Any, ...], frames: Iterable[Any], state: Any) -> Iterator[Any]:
-        """One micro-batch of one shard (`applyInPandasWithState`)."""
-        import pandas as pd
+    def append(
+        self, shard: int, frames: Iterable[Any], store: Store, mark: int, cache: Cache | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """One micro-batch of one shard, or a timer that has passed, whose state is kept as deltas.
 
+        Parameters:
+            frames: its blobs; none where only the watermark has moved.
+            mark: Spark's watermark in milliseconds, not above 0 where there is none.
+            cache: where engines are kept between micro-batches, by version.
+        """
+        take_shipped()
+        mark = max(mark + self.job.ahead_ms, 0) if mark > 0 else 0
+        head, push = Head.read(store.head()), Push(_blobs(frames), mark * 1000 if mark > 0 else None)
+        if not push.blobs.num_rows and self._rests(head, store, mark):
+            return iter(())
+        files, deltas = self._files(shard, head.identity or None), Deltas(store, shard)
+        found = self._brought(shard, head, deltas, cache)
+        try:
+            matches = self._take(found.engine, push)
+            head = replace(
+                head, identity=self._identity(shard, files, found.engine), settings=settings_of(self.job, shard)
+            )
+            head = replace(head, attached=head.attached + found.warm, rebuilt=head.rebuilt + found.rebuilt)
+            head = deltas.written(head, found.engine, push, found.whole)
+            if head.timer is None or head.timer <= mark:
+                head = self._timed(head, store)
+            store.set_head(head.text())
+            counters = found.engine.metrics.to_dict()
+        except BaseException:
+            if cache is not None and found.folder is not None:
+                cache.drop(found.folder)
+            raise
+        if cache is not None:
+            key = self._key(shard, head)
+            cache.put(key, found.engine, found.folder)
+            counters["warm"] = {"attached": head.attached, "rebuilt": head.rebuilt, "bytes": cache.held_bytes(key)}
+        settle("operator")
+        return _results(shard, [] if matches is None else [matches], counters)
+
+    def stream(self, key: tuple[Any, ...], frames: Iterable[Any], state: Any) -> Iterator[Any]:
+        """One micro-batch of one shard, whose state is one snapshot (`applyInPandasWithState`)."""
         take_shipped()
         shard = int(key[0])
-        packed = pd.concat(list(frames), ignore_index=True)
-        tables = self._tables([packed[name].to_numpy() for name in ORDER], packed["rows"])
         identity, pushes, snapshot = state.get if state.exists else (None, 0, None)
-        known, archive = self._known(identity), self.job.archive
-        if archive is not None:
-            files = check_archive(self.job, shard, known, _run(), all_shards=shard == WITNESS)
+        files = self._files(shard, identity)
         engine = self._engine(shard, snapshot)
-        matches = engine.push(tables)
-        engine.push({}, watermark=self._watermark(state))  # holds for the rows of the next micro-batch
-        remembered: dict[str, Any] = {"facts": facts_of(self.job)}
-        if archive is not None:
-            files = write_departed(archive, shard, files, engine.departed())
-            remembered["archive"] = {"id": archive.id, "files": files}
+        millis = state.getCurrentWatermarkMs() if self.job.marked else 0
+        matches = self._take(engine, Push(_blobs(frames), millis * 1000 if millis > 0 else None))
+        identity = self._identity(shard, files, engine)
         after = engine.snapshot()
         if len(after) > LARGEST_STATE:
             raise WindrowError(
-                f"shard {shard} has a state of {len(after):,} bytes, too many for Spark: use more shards"
+                f"shard {shard} has a state of {len(after):,} bytes, too many for Spark: use more shards, or the "
+                "RocksDB state store (windrow.spark.tune)"
             )
-        state.update((json.dumps(remembered), pushes + 1, after))
+        state.update((identity, pushes + 1, after))
         settle("operator")
-        for result in _results(shard, engine, [] if matches is None else [matches]):
+        for result in _results(shard, [] if matches is None else [matches], engine.metrics.to_dict()):
             yield result.to_pandas()
 
     def batch(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -80,11 +119,113 @@ class Operator:
             for shard, *where, blob in zip(*numbers, batch["rows"], strict=True):
                 packed.setdefault(shard, []).append((*where, blob.as_buffer()))
         for shard in sorted(packed):
-            *where, rows = zip(*packed.pop(shard), strict=True)
-            tables = CodedTables(self._tables([np.array(numbers) for numbers in where], rows))
-            query = _in_time_order(self.job.shard_query(labels(self.job.shards).index(shard)))
+            ordered = sorted(packed.pop(shard), key=lambda blob: blob[:3])
+            tables = CodedTables(self._tables([blob[0] for blob in ordered], [blob[-1] for blob in ordered]))
+            query = _in_time_order(self._query(shard))
             engine = engine_for(query, tables, self.job.recall)
-            yield from _results(shard, engine, run(engine, tables))
+            yield from _results(shard, run(engine, tables), engine)
+
+    # -- one push --------------------------------------------------------------------------------------------------
+
+    def _take(self, engine: Engine, push: Push) -> Any:
+        """The matches of a push. Its watermark holds for the rows of the next one."""
+        matches = None
+        if push.blobs.num_rows:
+            rows = [blob.as_buffer() for blob in push.blobs["rows"]]
+            matches = engine.push(self._tables(push.blobs["stream"].to_pylist(), rows))
+        engine.push({}, watermark=push.watermark)
+        return matches
+
+    def _again(self, engine: Engine, push: Push) -> None:
+        """A push of the log: what it matched was handed on, and what it lost was archived, the first time."""
+        self._take(engine, push)
+        if self.job.archive is not None:
+            engine.departed()
+
+    def _tables(self, streams: Sequence[int], rows: Sequence[pa.Buffer]) -> dict[str, pa.Table]:
+        """Each stream's rows, of blobs in the order in which they were packed."""
+        found = {}
+        for s, name in enumerate(self.job.query.names):
+            schema = self.job.schemas[s]
+            parts = [blob_table(blob, schema) for stream, blob in zip(streams, rows, strict=True) if stream == s]
+            found[name] = pa.concat_tables([schema.empty_table(), *parts])
+        return found
+
+    # -- timers ----------------------------------------------------------------------------------------------------
+
+    def _rests(self, head: Head, store: Store, mark: int) -> bool:
+        """Whether a shard whose timer has passed has nothing to do: it is empty, or had rows since the timer was set.
+
+        Then it has heard of the watermark, and another timer is set.
+        """
+        wake = self._wakes_at(head)
+        if head.resident_rows and (wake is None or wake <= mark):
+            return False
+        store.set_head(self._timed(head, store).text())
+        return True
+
+    def _timed(self, head: Head, store: Store) -> Head:
+        """Set a timer for a shard that holds rows."""
+        wake = self._wakes_at(head) if head.resident_rows else None
+        if wake is not None:
+            store.wake_at(max(1, wake - self.job.ahead_ms))
+        return replace(head, timer=wake)
+
+    def _wakes_at(self, head: Head) -> int | None:
+        """At which watermark a shard that is silent until then has something to expire, in milliseconds."""
+        reach = [most for most in known(self.job)[0].plan.windows[:, 0].view(np.uint64).tolist() if most < at.HIGH]
+        if not self.job.marked or not reach:
+            return None
+        return 1 if head.watermark is None else head.watermark // 1000 + max(1, max(reach) // WAKES // 1000)
+
+    # -- the engine of a state -------------------------------------------------------------------------------------
+
+    def _query(self, shard: int) -> Query:
+        return self.job.shard_query(labels(self.job.shards).index(shard))
+
+    def _engine(self, shard: int, snapshot: bytes | None) -> Engine:
+        """The engine of a snapshot, or a new one."""
+        query, own_clock = self._query(shard), not self.job.follows_spark
+        if snapshot is not None:
+            return Engine.restore(bytes(snapshot), query, recall=self.job.recall, own_clock=own_clock)
+        schemas = {n: plain_schema(s) for n, s in zip(query.names, self.job.schemas, strict=True)}
+        departures = self.job.archive is not None
+        return Engine(query, schemas, recall=self.job.recall, departures=departures, own_clock=own_clock)
+
+    def _key(self, shard: int, head: Head) -> Key:
+        """Under which an engine is kept between micro-batches."""
+        return Key(_run().query or "", shard, chained(head.version, head.settings.encode()))
+
+    def _brought(self, shard: int, head: Head, deltas: Deltas, cache: Cache | None) -> "Brought":
+        """The engine of a state, under the job's settings."""
+        if not head.pushes:
+            return Brought(self._engine(shard, None), whole=True)
+        changed = head.settings != settings_of(self.job, shard)
+        if cache is not None and not changed:
+            engine, folder = cache.engine(self._key(shard, head))
+            if engine is not None and folder is not None:
+                if counters_of(engine) == head.counters:
+                    return Brought(engine, folder, warm=True)
+                cache.drop(folder)
+        engine = deltas.replayed(head, self._again)
+        return Brought(self._engine(shard, engine.snapshot()) if changed else engine, rebuilt=True, whole=changed)
+
+    # -- what a state remembers ------------------------------------------------------------------------------------
+
+    def _identity(self, shard: int, files: dict[str, int] | None, engine: Engine) -> str:
+        """Write what was lost to the archive; the join and the archive as a state remembers them."""
+        remembered: dict[str, Any] = {"facts": facts_of(self.job)}
+        if self.job.archive is not None and files is not None:
+            files = write_departed(self.job.archive, shard, files, engine.departed())
+            remembered["archive"] = {"id": self.job.archive.id, "files": files}
+        return json.dumps(remembered)
+
+    def _files(self, shard: int, identity: str | None) -> dict[str, int] | None:
+        """How many files of the archive a state knows of, by stream; a state or archive of another join is refused."""
+        known = self._known(identity)
+        if self.job.archive is None:
+            return None
+        return check_archive(self.job, shard, known, _run(), all_shards=shard == WITNESS)
 
     def _known(self, identity: str | None) -> dict[str, Any] | None:
         """What a state remembers of its archive; a state of another join is refused."""
@@ -95,38 +236,35 @@ class Operator:
         except ValueError:  # of before LAYOUT 2
             remembered = {"facts": {}}
         refuse_changes(remembered["facts"], facts_of(self.job), "the checkpoint", SnapshotError)
-        known: dict[str, Any] | None = remembered.get("archive")
-        return known
-
-    def _engine(self, shard: int, snapshot: bytes | None) -> Engine:
-        """The engine of a state, or a new one."""
-        query = self.job.shard_query(labels(self.job.shards).index(shard))
-        if snapshot is not None:
-            own_clock = not self.job.follows_spark
-            return Engine.restore(bytes(snapshot), query, recall=self.job.recall, own_clock=own_clock)
-        schemas = {n: plain_schema(s) for n, s in zip(query.names, self.job.schemas, strict=True)}
-        return Engine(
-            query, schemas, recall=self.job.recall, departures=self.job.archive is not None,
-            own_clock=not self.job.follows_spark,
-        )  # fmt: skip
-
-    def _tables(self, where: list[np.ndarray], rows: Iterable[Any]) -> dict[str, pa.Table]:
-        """Each stream's rows, in the order in which they were packed."""
-        packed, found, stream = list(rows), {}, where[0]
-        order = np.lexsort(where[::-1])
-        for s, name in enumerate(self.job.query.names):
-            schema = self.job.schemas[s]
-            parts = [blob_table(packed[k], schema) for k in order[stream[order] == s]]
-            found[name] = pa.concat_tables([schema.empty_table(), *parts])
+        found: dict[str, Any] | None = remembered.get("archive")
         return found
 
-    def _watermark(self, state: Any) -> int | None:
-        """Spark's watermark of this micro-batch, made by those before it, in units of the time columns."""
-        first = self.job.query.streams[0].time
-        if first is None or not pa.types.is_timestamp(self.job.schemas[0].field(first).type):
-            return None
-        millis = state.getCurrentWatermarkMs()
-        return millis * 1000 if millis > 0 else None
+
+@lru_cache(maxsize=64)
+def settings_of(job: Job, shard: int) -> str:
+    """A digest of that under which a shard's log is written: a log is replayed under no other."""
+    query = job.shard_query(labels(job.shards).index(shard))
+    return chained("", json.dumps([query.to_json(), job.recall, job.follows_spark]).encode())
+
+
+@dataclass(frozen=True)
+class Brought:
+    """An engine, and how it came: warm from a folder, or rebuilt; and whether a whole snapshot must follow."""
+
+    engine: Engine
+    folder: Path | None = None
+    warm: bool = False
+    rebuilt: bool = False
+    whole: bool = False
+
+
+def _blobs(frames: Iterable[Any]) -> pa.RecordBatch:
+    """The blobs of a micro-batch, in the order in which they were packed."""
+    parts = [pa.table([pa.array(frame[name], type_) for name, type_ in _TYPES], schema=ENTRY) for frame in frames]
+    packed = pa.concat_tables([ENTRY.empty_table(), *parts])
+    order = np.lexsort([packed[name].to_numpy() for name in ORDER[::-1]])
+    ordered = packed.take(pa.array(order)).combine_chunks()
+    return ordered.to_batches()[0] if ordered.num_rows else pa.RecordBatch.from_pylist([], schema=ENTRY)
 
 
 def _in_time_order(query: Query) -> Query:
@@ -144,8 +282,8 @@ def _run() -> Run:
     return Run(context.getLocalProperty("sql.streaming.queryId"), context.getLocalProperty("spark.jobGroup.id"))
 
 
-def _results(shard: int, engine: Engine, found: Iterable[pa.Table]) -> Iterator[pa.RecordBatch]:
-    """Matches as blobs, then the counters.
+def _results(shard: int, found: Iterable[pa.Table], counters: Any) -> Iterator[pa.RecordBatch]:
+    """Matches as blobs, then the counters, which an engine has when all are out.
 
     Spark puts what comes back from Python together to batches of 10,000 records, whatever their size, and holds each in
     memory beside its heap, of which it has little. So blobs are large only as long as matches are few.
@@ -157,7 +295,8 @@ def _results(shard: int, engine: Engine, found: Iterable[pa.Table]) -> Iterator[
         batches = [b for b in table.combine_chunks().to_batches(rows) if b.num_rows]
         for start in range(0, len(batches), MOST_BLOBS):
             yield _result(shard, blobs(batches[start : start + MOST_BLOBS]))
-    yield _result(shard, pa.nulls(1, pa.binary()), json.dumps(engine.metrics.to_dict()))
+    told = counters.metrics.to_dict() if isinstance(counters, Engine) else counters
+    yield _result(shard, pa.nulls(1, pa.binary()), json.dumps(told))
 
 
 def _result(shard: int, matches: pa.Array, metrics: str | None = None) -> pa.RecordBatch:

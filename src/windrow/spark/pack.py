@@ -138,6 +138,6 @@ def blobs(batches: list[pa.RecordBatch]) -> pa.Array:
     return pa.Array.from_buffers(pa.binary(), len(batches), [None, offsets.buffers()[1], sink.getvalue()])
 
 
-def blob_table(blob: bytes, schema: pa.Schema) -> pa.Table:
+def blob_table(blob: pa.Buffer, schema: pa.Schema) -> pa.Table:
     """The table of a blob."""
-    return pa.Table.from_batches([pa.ipc.read_record_batch(pa.py_buffer(blob), schema)])
+    return pa.Table.from_batches([pa.ipc.read_record_batch(blob, schema)])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from windrow.spec.bytesize import format_bytes, parse_bytes
 from windrow.spec.changes import changes, query_changes
-from windrow.spec.constraints import Clustered, Constraint, Integrity, Monitored, Ordered, Unique
+from windrow.spec.constraints import Clustered, Constraint, Demote, Integrity, Monitored, OnViolation, Ordered, Unique
 from windrow.spec.durations import Duration, DurationLike, parse_duration
 from windrow.spec.filters import Filter
 from windrow.spec.graph import Graph, join_graph, useful
@@ -23,6 +23,7 @@ __all__ = [
     "Clustered",
     "Compare",
     "Constraint",
+    "Demote",
     "Distance",
     "Duration",
     "DurationLike",
@@ -32,6 +33,7 @@ __all__ = [
     "Integrity",
     "Memory",
     "Monitored",
+    "OnViolation",
     "Ordered",
     "Output",
     "Predicate",

@@ -38,7 +38,7 @@ def check(query: Query) -> None:
     if query.shards is not None and query.shards > 1:
         _check_shards(query)
     if query.constraints is None:
-        if query.on_violation == "demote":
+        if query.demotes is not None:
             raise SpecError(
                 "on_violation='demote' is for rows that constraints release: set constraints, or leave it out"
             )

@@ -6,15 +6,17 @@ time or of arrival), rows that fail a filter included; or in event time, where k
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from windrow.errors import SpecError
-from windrow.record import Record, as_int, by_tag, name_text, number, whole
+from windrow.record import Record, as_int, by_tag, name_text, number, one_of, whole
+from windrow.spec.bytesize import parse_bytes
 from windrow.spec.durations import Duration, DurationLike, parse_duration
 from windrow.spec.references import is_stream_name
 
@@ -24,6 +26,7 @@ Adherence = int | Duration
 AdherenceLike = int | str | timedelta | np.timedelta64 | Duration
 
 MODES = ("watch", "auto")
+LEAST_DISK = 1 << 20
 
 
 class Constraint(Record):
@@ -224,6 +227,43 @@ class Monitored(Record):
 
 
 Constraints = Monitored | tuple[Constraint, ...] | None
+
+
+@dataclass(frozen=True, init=False)
+class Demote(Record):
+    """Released rows go to disk, where later arrivals still find them: a constraint that is broken costs no match.
+
+    Parameters:
+        folder: where; each engine makes a folder of its own in it and removes that when it ends. None is the system's
+            folder for temporary files. Snapshots hold the rows themselves, so a file is never needed again.
+        disk: bytes of files, at most, divided among shards. Beyond it the oldest rows are dropped, and counted: matches
+            may be missed from then on.
+
+    >>> Demote(disk="2 GB").disk
+    2000000000
+    """
+
+    folder: str | None
+    disk: int
+
+    def __init__(self, folder: str | os.PathLike[str] | None = None, disk: int | str = "4 GB") -> None:
+        place = None if folder is None else name_text(os.fspath(folder), "Demote: folder")
+        self._set(folder=place, disk=whole(parse_bytes(disk), "Demote: disk", least=LEAST_DISK))
+
+    def __str__(self) -> str:
+        return "demote"
+
+
+OnViolation = Literal["lose", "demote"] | Demote
+
+
+def parse_on_violation(value: Any) -> OnViolation:
+    """What `on_violation=` stands for: "lose", "demote", or how to demote."""
+    if isinstance(value, Demote):
+        return value
+    if isinstance(value, Mapping):
+        return Demote.from_dict(value)
+    return one_of(value, ("lose", "demote"), "on_violation")  # type: ignore[return-value]
 
 
 def constraint_from_dict(data: Mapping[str, Any]) -> Constraint:

@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeAlias, TypeVar
 
 from windrow.errors import SpecError, alternatives
 from windrow.policies import Policy
-from windrow.spec.constraints import Constraint, Monitored
+from windrow.spec.constraints import Constraint, Monitored, OnViolation
 from windrow.spec.durations import DurationLike
 from windrow.spec.filters import Filter
 from windrow.spec.joins import Entries
@@ -42,7 +42,7 @@ def pair_query(
     sample: float | Literal["unbiased"] | None = None,
     shards: int | None = None,
     constraints: Literal["watch", "auto"] | Monitored | Constraint | Iterable[Constraint] | None = None,
-    on_violation: Literal["lose", "demote"] = "lose",
+    on_violation: OnViolation = "lose",
 ) -> Query:
     """The join of the streams "left" and "right"; `time`, `within` and `lateness` may differ per side.
 

@@ -12,7 +12,16 @@ from windrow.errors import SpecError, alternatives
 from windrow.policies import Policy
 from windrow.record import Record, listed, number, one_of, whole
 from windrow.spec import checks
-from windrow.spec.constraints import Constraint, Constraints, Monitored, constraint_from_dict, parse_constraints
+from windrow.spec.constraints import (
+    Constraint,
+    Constraints,
+    Demote,
+    Monitored,
+    OnViolation,
+    constraint_from_dict,
+    parse_constraints,
+    parse_on_violation,
+)
 from windrow.spec.durations import Duration, DurationLike, parse_duration
 from windrow.spec.joins import NamedJoin, OnLike, on_from_json, on_to_json, parse_on
 from windrow.spec.memory import Memory
@@ -64,8 +73,8 @@ class Query(Record):
         constraints: what is known about the streams, so that rows that cannot match any more are released: None for
             nothing, a list of Unique, Integrity, Clustered and Ordered, "auto" for what monitors find, or "watch" to
             have it reported and nothing released.
-        on_violation: what a constraint that is broken costs: "lose" the matches of released rows, or "demote" rows to
-            disk instead of releasing them.
+        on_violation: what a constraint that is broken costs: "lose" the matches of released rows; or "demote" released
+            rows to disk, where they are found, so that it costs time and no match; `Demote` names a folder and a cap.
     """
 
     streams: tuple[Stream, ...]
@@ -82,7 +91,7 @@ class Query(Record):
     sample: float | Literal["unbiased"] | None
     shards: int | None
     constraints: Constraints
-    on_violation: Literal["lose", "demote"]
+    on_violation: OnViolation
 
     def __init__(
         self,
@@ -101,7 +110,7 @@ class Query(Record):
         sample: float | Literal["unbiased"] | None = None,
         shards: int | None = None,
         constraints: Literal["watch", "auto"] | Monitored | Constraint | Iterable[Constraint] | None = None,
-        on_violation: Literal["lose", "demote"] = "lose",
+        on_violation: OnViolation = "lose",
     ) -> None:
         parts = _streams(streams)
         names = tuple(stream.name for stream in parts)
@@ -120,7 +129,7 @@ class Query(Record):
             sample=_sample(sample),
             shards=None if shards is None else whole(shards, "shards", least=1, most=MOST_SHARDS),
             constraints=parse_constraints(constraints),
-            on_violation=one_of(on_violation, ("lose", "demote"), "on_violation"),
+            on_violation=parse_on_violation(on_violation),
         )
         checks.check(self)
 
@@ -128,6 +137,11 @@ class Query(Record):
     def names(self) -> tuple[str, ...]:
         """The names of the streams, in their order."""
         return tuple(stream.name for stream in self.streams)
+
+    @property
+    def demotes(self) -> Demote | None:
+        """How released rows are kept on disk, if they are."""
+        return Demote() if self.on_violation == "demote" else None if self.on_violation == "lose" else self.on_violation
 
     @property
     def named(self) -> bool:
@@ -206,7 +220,7 @@ class Query(Record):
             for name, value in (("time", stream["time"]), ("window", window), ("where", stream["where"])):
                 found[f"{name} of {stream['name']}"] = value
         found |= {name: data[name] for name in ("select", "value", "order", "probe_order", "seed", "constraints")}
-        return found | {"shards": self.shards or 1}
+        return found | {"on_violation": "lose" if self.demotes is None else "demote", "shards": self.shards or 1}
 
 
 def _streams(streams: object) -> tuple[Stream, ...]:

@@ -1,6 +1,7 @@
 """One shard of a query: its part of the memory, and random choices of its own. The same embedded and on Spark."""
 
 from windrow.errors import MemoryTooSmall
+from windrow.spec.constraints import LEAST_DISK
 from windrow.spec.memory import Memory
 from windrow.spec.query import Query
 
@@ -14,7 +15,11 @@ def shard_query(query: Query, shard: int, shards: int) -> Query:
     33
     """
     memory = None if query.memory is None else _part(query.memory, shards)
-    return query.with_(seed=(query.seed * 1_000_003 + shard) % 2**62, memory=memory, shards=None)
+    violated, demote = query.on_violation, query.demotes
+    if demote is not None and shards > 1:
+        violated = demote.with_(disk=max(demote.disk // shards, LEAST_DISK))
+    seed = (query.seed * 1_000_003 + shard) % 2**62
+    return query.with_(seed=seed, memory=memory, shards=None, on_violation=violated)
 
 
 def _part(memory: Memory, shards: int) -> Memory:

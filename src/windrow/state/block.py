@@ -8,7 +8,7 @@ import numpy as np
 
 from windrow.kernels import layout as at
 from windrow.kernels.layout import LOW, NONE, Head
-from windrow.state.parts import Capacity, leaves, parts, power_of_two, view
+from windrow.state.parts import CAPACITY, LEAST_FILTER, Capacity, leaves, parts, power_of_two, view
 from windrow.state.plan import Plan
 from windrow.state.probe_orders import Route
 from windrow.state.release import Release
@@ -21,15 +21,31 @@ def block_bytes(plan: Plan, capacity: Capacity, oracle_rows: int = 0) -> int:
 
 def fixed_bytes(plan: Plan, oracle_rows: int = 0) -> int:
     """Bytes of a block whatever it holds: head, tables, statistics, one block per ordered index."""
-    return block_bytes(plan, Capacity(0, 0, 1), oracle_rows)
+    return block_bytes(plan, Capacity(0, 0, 1, LEAST_FILTER), oracle_rows)
 
 
 def lay_out(plan: Plan, capacity: Capacity, oracle_rows: int = 0) -> np.ndarray:
     """A block with its head filled and every part zero."""
-    todo = parts(plan, capacity, oracle_rows)
-    words = np.zeros(at.HEAD_SIZE + sum(p.outer * p.inner for p in todo), np.int64)
+    words = np.zeros(block_bytes(plan, capacity, oracle_rows) // 8, np.int64)
+    _write_places(words, plan, capacity, oracle_rows)
+    return words
+
+
+def is_laid_out(words: np.ndarray, plan: Plan) -> bool:
+    """Whether a block has the size and the places of a block of a plan."""
+    if len(words) < at.HEAD_SIZE:
+        return False
+    capacity, oracle_rows = capacity_of(words), int(words[at.Head.oracle_rows])
+    head = np.zeros(at.HEAD_SIZE, np.int64)
+    _write_places(head, plan, capacity, oracle_rows)
+    same = np.array_equal(head[at.Head.streams :], words[at.Head.streams : at.HEAD_SIZE])
+    return same and words.nbytes == block_bytes(plan, capacity, oracle_rows)
+
+
+def _write_places(words: np.ndarray, plan: Plan, capacity: Capacity, oracle_rows: int) -> None:
+    """The words of the head that say how large the parts of a block are, and where they begin."""
     start = at.HEAD_SIZE
-    for part in todo:
+    for part in parts(plan, capacity, oracle_rows):
         words[part.word] = start
         start += part.outer * part.inner
     head, learning = Head(words, 0), plan.learning
@@ -38,19 +54,21 @@ def lay_out(plan: Plan, capacity: Capacity, oracle_rows: int = 0) -> np.ndarray:
     head.hists, head.oracle_rows = len(plan.histograms()), oracle_rows
     head.sketch_depth, head.sketch_width = learning.sketch_depth, learning.sketch_width
     head.slot_cap, head.key_cap, head.block_cap = capacity.slots, capacity.keys, capacity.blocks
+    head.filter_words, head.called_cap = capacity.filter, plan.together if plan.demotes else 0
     head.slot_words, head.key_words, head.node_words = plan.slot_words(), plan.key_words(), plan.node_words()
     head.table_size, head.leaves = power_of_two(2 * capacity.keys), leaves(plan, capacity)
-    head.befores, head.ordered = plan.befores, 0 if plan.release is None else len(plan.release.ordered)
+    head.befores = plan.befores
+    if plan.release is not None:
+        head.ordered, head.promises = len(plan.release.ordered), len(plan.release.promises)
     for word, offset in plan.offsets().items():
         words[word] = offset
-    return words
 
 
 def start(plan: Plan, route: Route, emit: bool, capacity: Capacity | None = None, oracle_rows: int = 0) -> np.ndarray:
     """The block of an empty shard."""
     words = lay_out(plan, capacity or Capacity(), oracle_rows)
     head = Head(words, 0)
-    head.free = head.gone = head.marked = head.half_life = NONE
+    head.free = head.gone = head.down = head.marked = head.half_life = NONE
     head.clock = head.watermark = LOW
     head.weight, head.growth, head.mix_until = 1.0, plan.learning.growth, np.inf
     write_shedding(words, plan)
@@ -82,7 +100,7 @@ def write_release(words: np.ndarray, plan: Plan, release: Release) -> None:
     """The join graph and what it is released by."""
     head = Head(words, 0)
     head.pace, head.bare_cost, head.clusters_in_time = 1, plan.row_bytes(), release.clusters_in_time
-    head.promises, monitored = len(release.promises), release.monitored
+    monitored = release.monitored
     head.monitored, head.releasing = monitored is not None, monitored is None or monitored.release
     head.spares = monitored.sample if monitored is not None and monitored.release else 0.0
     head.came_place = plan.place_of("came")
@@ -141,7 +159,7 @@ def carry(old: np.ndarray, old_plan: Plan, new: np.ndarray, plan: Plan, learned:
     """
     new[at.Head.routed] = old[at.Head.routed]
     sizes, theirs = (
-        {part.word: part for part in parts(p, _capacity(words), int(words[at.Head.oracle_rows]))}
+        {part.word: part for part in parts(p, capacity_of(words), int(words[at.Head.oracle_rows]))}
         for p, words in ((old_plan, old), (plan, new))
     )
     same = old_plan.rule == plan.rule and old_plan.shedding == plan.shedding
@@ -151,9 +169,9 @@ def carry(old: np.ndarray, old_plan: Plan, new: np.ndarray, plan: Plan, learned:
             view(new, word, mine.outer, mine.inner)[:] = view(old, word, mine.outer, mine.inner)
 
 
-def _capacity(words: np.ndarray) -> Capacity:
+def capacity_of(words: np.ndarray) -> Capacity:
     """What a block can hold."""
-    return Capacity(int(words[at.Head.slot_cap]), int(words[at.Head.key_cap]), int(words[at.Head.block_cap]))
+    return Capacity(*(int(words[k]) for k in CAPACITY))
 
 
 def write_windows(words: np.ndarray, plan: Plan) -> None:
@@ -168,7 +186,7 @@ def write_windows(words: np.ndarray, plan: Plan) -> None:
         pool = lines[stream, at.Stream.pool]
         lines[stream, at.Stream.offset] = pools[pool, at.Pool.width]
         pools[pool, at.Pool.width] += 1
-    words[at.Head.idle_limit], words[at.Head.group] = plan.idle_limit, plan.group
+    words[at.Head.idle_limit], words[at.Head.group] = plan.idle_limit, plan.together
     words.view(np.float64)[at.Head.drop] = plan.drop
 
 
@@ -203,18 +221,25 @@ def leaf_records(words: np.ndarray, plan: Plan) -> np.ndarray:
 def clear_new(words: np.ndarray, plan: Plan, old_leaves: int, old_blocks: int) -> None:
     """Give leaves and blocks beyond the old ones their empty form."""
     if words[at.Head.leaves]:
-        fresh = leaf_records(words, plan)[:, old_leaves:]
-        fresh.view(np.float64)[..., at.Node.base] = np.inf
-        fresh[..., at.Node.tie] = np.iinfo(np.int64).max
-        if plan.drifting:
-            fresh.view(np.float64)[..., at.Node.turn] = -np.inf
+        clear_leaves(leaf_records(words, plan)[:, old_leaves:], plan)
     order = view(words, at.Head.orders_at, len(plan.indexed()), int(words[at.Head.block_cap]))
     order[:, old_blocks:] = np.arange(old_blocks, order.shape[1])
 
 
+def clear_leaves(leaves: np.ndarray, plan: Plan) -> None:
+    """Make leaves empty, given as records."""
+    leaves.view(np.float64)[..., at.Node.base] = np.inf
+    leaves[..., at.Node.tie] = np.iinfo(np.int64).max
+    if plan.drifting:
+        leaves.view(np.float64)[..., at.Node.turn] = -np.inf
+
+
 def regrown(words: np.ndarray, plan: Plan, capacity: Capacity, oracle_rows: int | None = None) -> np.ndarray:
-    """The same shard in a block of other capacity; directories' tables and inner nodes are left to be rebuilt."""
-    old = _capacity(words)
+    """The same shard in a block of other capacity; directories' tables and inner nodes are left to be rebuilt.
+
+    A part that gets smaller holds nothing beyond its new end (state/renumbering.py).
+    """
+    old = capacity_of(words)
     old_oracle = int(words[at.Head.oracle_rows])
     rows = old_oracle if oracle_rows is None else oracle_rows
     new = lay_out(plan, capacity, rows)
@@ -224,8 +249,8 @@ def regrown(words: np.ndarray, plan: Plan, capacity: Capacity, oracle_rows: int 
             continue
         outer, inner = min(a.outer, b.outer), min(a.inner, b.inner)
         view(new, b.word, b.outer, b.inner)[:outer, :inner] = view(words, a.word, a.outer, a.inner)[:outer, :inner]
-    kept = int(words[at.Head.leaves])
+    kept = min(int(words[at.Head.leaves]), int(new[at.Head.leaves]))
     if kept:
-        leaf_records(new, plan)[:, :kept] = leaf_records(words, plan)
+        leaf_records(new, plan)[:, :kept] = leaf_records(words, plan)[:, :kept]
     clear_new(new, plan, kept, old.blocks)
     return new

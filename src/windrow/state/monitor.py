@@ -2,23 +2,25 @@
 
 After every `reaction` arrivals, for each promise that was not declared:
 
-    k_u   the largest distance of the last two such spells
+    k_u   the largest distance of the last two such spells; of one that rests, since it has rested
     k_e   margin * k_u, and a few arrivals more: what rows are released by, unless it passes `most`, where the promise
           is of no use
 
 A promise is used once enough was measured without breaking it, and for long: a distance can be seen only when so many
 rows have come, so k is trusted after eight times as many arrivals of the stream that it counts. One that was broken
-waits as long again; uniqueness, which has no k, ten times `reaction`. Covers follow from the promises of uniqueness
-that are used, and are written anew when these change.
+waits as long again; uniqueness, which has no k, ten times `reaction`. What is broken again and again waits twice as
+long each time, up to half of all that has come: rows that were released cannot tell, so that a promise was broken more
+often than is seen. Covers follow from the promises of uniqueness that are used, and are written anew when these change.
 
 Whether No rows are kept for parents that come later, or dropped because these find out by themselves (an exempt edge),
-is chosen by what is dearer: rows that wait k arrivals in vain, or No rows until they go.
+is chosen by what is dearer: rows that wait k arrivals in vain, or No rows until they go. Where constraints are declared
+No rows are kept at first, and as long as they take no more than the parents would that learn from them.
 """
 
 import numpy as np
 
 from windrow.kernels import layout as at
-from windrow.kernels import maintenance
+from windrow.kernels import live_columns, maintenance
 from windrow.kernels.layout import Head, Promise
 from windrow.state import block
 from windrow.state.parts import view
@@ -29,7 +31,10 @@ SLACK = 16  # arrivals on top: of small distances a share is next to nothing, an
 LEAST_MEASURED = 32  # distances before a promise is used
 LEAST_ROWS = 256  # rows of a stream before its keys are taken for unique
 TRUST = 8  # times k arrivals before it is taken for the largest distance
+LEAST_BETWEEN = 4096  # arrivals between two looks at what No rows are worth
+WORTH = 1.1  # times what parents take that learn from them
 REST = 10  # times `reaction` for which uniqueness rests
+PATIENCE = 4  # breaks of a distance that count as changes of its k; more are its nature
 
 
 def promises(words: np.ndarray, release: Release) -> np.ndarray:
@@ -40,9 +45,12 @@ def promises(words: np.ndarray, release: Release) -> np.ndarray:
 def adapt(words: np.ndarray, plan: Plan) -> None:
     """Decide anew which promises are used, if it is time for that."""
     release = plan.release
-    if release is None or release.monitored is None:
+    if release is None:
         return
     arrivals = int(words[Head.arrivals])
+    if release.monitored is None:
+        _choose_remembering(words, plan, release, arrivals)
+        return
     if arrivals - int(words[Head.adapted]) < release.monitored.reaction:
         return
     words[Head.adapted] = arrivals
@@ -64,6 +72,39 @@ def adapt(words: np.ndarray, plan: Plan) -> None:
         maintenance.doubt(words)
 
 
+def _choose_remembering(words: np.ndarray, plan: Plan, release: Release, arrivals: int) -> None:
+    """Keep no more No rows of a stream for parents that come later, where they take more than the parents would that
+    learn from them.
+
+    These are the rows that died so far, as a share of all that came, of as many as their window holds. The choice is
+    for good: without No rows nothing is seen of what they would be worth.
+    """
+    streams = view(words, Head.streams_at, plan.streams, at.STREAM_SIZE)
+    held = int(streams[:, at.Stream.rows].sum())
+    if arrivals - int(words[Head.adapted]) < max(LEAST_BETWEEN, held):
+        return
+    words[Head.adapted] = arrivals
+    if not streams[:, at.Stream.remembers].any():
+        return
+    slots = live_columns.by_age(words)
+    row, cost = live_columns.read_slots(words, slots, np.array([at.Slot.row, at.Slot.cost]))
+    bare = np.bincount(cost[row == at.BARE] & at.STREAM_MASK, minlength=plan.streams)
+    edges = view(words, Head.edges_at, len(release.edges), at.EDGE_SIZE)
+    for stream in np.flatnonzero(streams[:, at.Stream.remembers]):
+        told = edges[(edges[:, at.Edge.stream] == stream) & (edges[:, at.Edge.parent] >= 0), at.Edge.other]
+        saved = sum(_spared_bytes(streams[parent]) for parent in np.unique(told))
+        if bare[stream] * (plan.row_bytes() + plan.key_bytes()) > WORTH * saved:
+            streams[stream, at.Stream.remembers] = 0
+
+
+def _spared_bytes(parent: np.ndarray) -> float:
+    """What the rows of a stream would take that have died, if each stayed for its window."""
+    came, rows = int(parent[at.Stream.rank]), int(parent[at.Stream.rows])
+    window = int(parent[at.Stream.last_rows]) or at.HIGH
+    each = int(parent[at.Stream.bytes]) / rows if rows else 0.0
+    return int(parent[at.Stream.dead]) / max(came, 1) * min(window, came) * each
+
+
 def _unique_used(lines: np.ndarray) -> list[bool]:
     return [bool(line[Promise.is_used]) for line in lines if line[Promise.kind] == at.BY_UNIQUE]
 
@@ -75,7 +116,7 @@ def _adapt_unique(line: np.ndarray, arrivals: int, release: Release) -> None:
         line[Promise.since], line[Promise.seen], line[Promise.before] = arrivals, 0, 1
     enough = arrivals >= max(LEAST_ROWS, release.monitored.reaction)
     broken = line[Promise.before] > 0  # ever
-    rested = arrivals - line[Promise.since] >= REST * release.monitored.reaction
+    rested = arrivals - line[Promise.since] >= _rest(REST * release.monitored.reaction, line, arrivals, 1)
     line[Promise.is_used] = enough and (rested or not broken)
 
 
@@ -84,11 +125,17 @@ def _adapt_distance(line: np.ndarray, arrivals: int, release: Release) -> None:
     monitored = release.monitored
     assert monitored is not None
     largest = max(int(line[Promise.seen]), int(line[Promise.before]))
-    line[Promise.before], line[Promise.seen] = line[Promise.seen], 0
+    line[Promise.before], line[Promise.seen] = line[Promise.seen] if line[Promise.is_used] else largest, 0
     k = min(int(np.ceil(monitored.margin * largest)) + SLACK, at.HIGH)
-    rested = arrivals - line[Promise.since] >= max(monitored.reaction, TRUST * k)
+    rested = arrivals - line[Promise.since] >= _rest(max(monitored.reaction, TRUST * k), line, arrivals, PATIENCE)
     line[Promise.k] = k
     line[Promise.is_used] = bool(line[Promise.measured] >= LEAST_MEASURED and k <= monitored.most and rested)
+
+
+def _rest(least: int, line: np.ndarray, arrivals: int, patience: int) -> int:
+    """Arrivals for which a promise rests that has been broken some times."""
+    more = min(max(int(line[Promise.violations]) - patience, 0), 32)
+    return max(least, min(least << more, arrivals // 2))
 
 
 def _choose_exempt(words: np.ndarray, plan: Plan, release: Release, lines: np.ndarray, streams: np.ndarray) -> None:

@@ -22,6 +22,8 @@ from windrow.kernels.layout import Head
 from windrow.state.plan import Plan
 from windrow.state.release import most_covers
 
+LEAST_FILTER = 64  # words
+
 
 @dataclass(frozen=True)
 class Capacity:
@@ -30,6 +32,10 @@ class Capacity:
     slots: int = 1024
     keys: int = 1024
     blocks: int = 64
+    filter: int = LEAST_FILTER
+
+
+CAPACITY = (Head.slot_cap, Head.key_cap, Head.block_cap, Head.filter_words)  # the words of the head that tell it
 
 
 @dataclass(frozen=True)
@@ -198,6 +204,9 @@ PARTS = (
         kind=np.int64,
         carried="always",
     ),
+    # what is demoted
+    Part(Head.filter_at, "the filter of demoted rows", lambda p, c: (1, c.filter if p.demotes else 0)),
+    Part(Head.called_at, "keys under which they are called", lambda p, _: (1, at.CALLED_SIZE * p.together * p.demotes)),
     # what grows
     Part(Head.slots_at, "slots", lambda p, c: (1, c.slots * p.slot_words())),
     Part(Head.dense_at, "dense lists of slots (RAND)", lambda p, c: (p.pools, c.slots if p.dense else 0)),

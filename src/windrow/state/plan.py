@@ -13,7 +13,9 @@ from windrow.state.release import Release
 EXACT, BESIDE = "exact", "beside"  # no policy; and beside a join, to estimate its recall (kernels/policies)
 GROUP_SHARE, LEAST_GROUP = 8, 16
 SAMPLE_MARGIN, LEAST_MARGIN = 4, 4  # a quarter, and a few rows
+REMEMBERED_AT_ONCE = 1 << 14  # rows between two looks at what No rows are worth
 LEAST_AT_ONCE = 1 << 10  # rows between two looks of monitors
+_LOOKED_UP = (at.BY_CLUSTER, at.BY_ORDER)
 LARGEST_FORK = 1 << 16  # bytes up to which forks grow by half
 
 
@@ -87,11 +89,13 @@ class Plan:
     joins: Joins | None = None  # None for one join of all streams
     own_clock: bool = True  # whether the times of rows move the watermark
     release: Release | None = None  # by which constraints residents are released
+    demotes: bool = False  # whether what is released goes to disk, and is found there
 
     @cached_property
     def hooks(self) -> Hooks:
         """What the policy does in kernels, and what is released."""
-        return hooks(f"{self.rule}+hooks" if self.releases else self.rule)
+        besides = "+demoting" if self.demotes else "+hooks"
+        return hooks(self.rule + besides if self.releases else self.rule)
 
     @property
     def releases(self) -> bool:
@@ -99,10 +103,24 @@ class Plan:
         return self.release is not None
 
     @property
+    def together(self) -> int:
+        """Rows of one instant that arrive together, at most: one where demoted rows leave a window in rows with the
+        next arrival, so that they are found before that."""
+        return 1 if self.demotes and self.counts_rows else self.group
+
+    @property
     def most_at_once(self) -> int:
-        """Rows after which monitors look again, if there are any."""
-        monitored = None if self.release is None else self.release.monitored
-        return HIGH if monitored is None else max(monitored.reaction, LEAST_AT_ONCE)
+        """Rows after which monitors look again, if there are any, or what No rows are worth."""
+        if self.release is None:
+            return HIGH
+        if self.release.monitored is None:
+            return REMEMBERED_AT_ONCE if any(self.release.remembers) else HIGH
+        return max(self.release.monitored.reaction, LEAST_AT_ONCE)
+
+    @property
+    def schedules(self) -> bool:
+        """Whether residents note when they are worth judging again: evidence of order and clusters is looked up."""
+        return self.release is not None and bool(np.isin(self.release.promises[:, at.Promise.kind], _LOOKED_UP).any())
 
     @property
     def clusters_in_time(self) -> bool:
@@ -351,7 +369,7 @@ class Plan:
 
     def row_bytes(self) -> int:
         """What every resident is charged beside its payload."""
-        size = 8 * self.slot_words()
+        size = 8 * self.slot_words() + (4 * self.links if self.demotes else 0)  # the filter has room for its keys
         size += -(-16 * (at.BLOCK_WORDS + 1) // at.FILLED) * len(self.indexed())  # all indexes have as many blocks
         if self.keeps("dense"):
             size += 8 * self.pools

@@ -6,14 +6,16 @@ is bounded (`Plan.room_bytes` is what the block may take when it is full):
     far below its room      half as much again, while that takes at most three quarters of it
     else                    an eighth more, or what the rows that lack room need
 
-so a block takes at most an eighth more than what is charged for it, and room for one group of rows.
+so a block takes at most an eighth more than what is charged for it, and room for one group of rows. Its parts are at
+their largest at different times, if keys are many at first and rows later: a block that would take more than an eighth
+above its room is packed first (state/renumbering.py), if a sixteenth of its room can be had by it.
 """
 
 from dataclasses import replace
 
 from windrow.kernels import layout as at
 from windrow.state.block import block_bytes, fixed_bytes
-from windrow.state.parts import Capacity
+from windrow.state.parts import LEAST_FILTER, Capacity
 from windrow.state.plan import LEAST_MARGIN, SAMPLE_MARGIN, Plan
 
 RESERVE = 8  # one part in so many
@@ -44,10 +46,21 @@ def enough(plan: Plan, rows: int, keys: int, longest: int) -> Capacity:
 def larger(plan: Plan, now: Capacity, status: int, lacking: int) -> Capacity:
     """The next capacity, after a driver has said what lacks how many places."""
     if status == at.GROW_SLOTS:
-        return replace(now, slots=_up(_more(plan, now, now.slots, lacking, plan.most_rows() + plan.group)))
+        return replace(now, slots=_up(_more(plan, now, now.slots, lacking, plan.most_rows() + plan.together)))
+    if status == at.GROW_FILTER:
+        return replace(now, filter=lacking // 2 + LEAST_FILTER)  # half of its places
     if status == at.GROW_KEYS:
-        return replace(now, keys=_up(_more(plan, now, now.keys, lacking, plan.most_keys() + plan.group)))
+        return replace(now, keys=_up(_more(plan, now, now.keys, lacking, plan.most_keys() + plan.together)))
     return replace(now, blocks=_more(plan, now, now.blocks, lacking, plan.most_blocks()))
+
+
+def too_large(plan: Plan, wanted: Capacity, needed: Capacity) -> bool:
+    """Whether a block had better be packed to what it needs than grow to what is wanted."""
+    if plan.room_bytes >= at.HIGH:
+        return False
+    size = block_bytes(plan, wanted)
+    over = size > plan.room_bytes + plan.room_bytes // RESERVE
+    return over and size - block_bytes(plan, needed) > plan.room_bytes // (2 * RESERVE)
 
 
 def sampled(plan: Plan, rows: int, keys: int, idle: int) -> Capacity:
@@ -67,7 +80,7 @@ def rows_in(plan: Plan, size: int) -> int:
 
 
 def _more(plan: Plan, now: Capacity, places: int, lacking: int, most: int) -> int:
-    half = Capacity(*(n + n // 2 for n in (now.slots, now.keys, now.blocks)))
+    half = replace(now, **{part: n + n // 2 for part, n in vars(now).items() if part != "filter"})
     step = places // 2 if block_bytes(plan, half) <= plan.room_bytes // 4 * 3 else places // RESERVE
     return max(min(places + step, most), places + lacking)
 

@@ -8,19 +8,24 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
 
 from windrow.kernels import layout as at
 from windrow.kernels import maintenance
 from windrow.kernels.drive_many import drive_many
 from windrow.kernels.drive_pair import drive_pair
 from windrow.kernels.hooks import Hooks, hooks
+from windrow.kernels.release.demoting import take_down
+from windrow.kernels.release.visiting import leave, visit
 from windrow.kernels.stages import look_many, look_pair
 from windrow.state import block, monitor, room
 from windrow.state.auto.samples import Sample
 from windrow.state.auto.trials import Trials
-from windrow.state.parts import Capacity, view
+from windrow.state.demoted import Demoted
+from windrow.state.parts import LEAST_FILTER, Capacity, view
 from windrow.state.plan import LEAST_MARGIN, SAMPLE_MARGIN, Plan
 from windrow.state.probe_orders import route
+from windrow.state.renumbering import followed, renumber
 
 REROUTE_EVERY = 1 << 14  # arrivals between two looks at the probe orders
 FIRST_OUT = 1 << 14
@@ -42,7 +47,9 @@ class Shard:
         """An empty shard, or one that takes over a block."""
         self.plan = plan
         self.trials = Trials(self) if plan.hooks.TRIES and not plan.releases else None
+        self.demoted: Demoted | None = None  # what was released, where it is not lost
         self._gone: list[np.ndarray] = []
+        self._moved: np.ndarray | None = None
         self.hold(block.start(plan, route(plan), emit, room.first(plan)) if words is None else words)
         if words is None:
             maintenance.rebuild(plan.hooks, self.words)
@@ -68,9 +75,12 @@ class Shard:
         if self.trials is None:
             yield from self._drive(batch, probing)
             monitor.adapt(self.words, self.plan)
+            self.take_down()
             return
+        taken, words = 0, self.plan.record_words()
         for piece in self.trials.pieces(batch):
-            yield from self._drive(piece, probing)
+            yield from self._drive(piece, probing, batch[: taken * words])
+            taken += len(piece) // words
             self.trials.watch(piece, probing)
 
     def count(self, batch: np.ndarray, probing: bool = True) -> None:
@@ -78,8 +88,8 @@ class Shard:
         for _ in self._drive(batch, probing):
             pass
 
-    def _drive(self, batch: np.ndarray, probing: bool) -> Iterator[np.ndarray]:
-        """Run the driver until the batch is taken."""
+    def _drive(self, batch: np.ndarray, probing: bool, earlier: np.ndarray = EVERYTHING) -> Iterator[np.ndarray]:
+        """Run the driver until the batch is taken; earlier rows of the push keep the slots that they were given."""
         self._reroute()
         self.words[at.Head.cursor] = 0
         drive = drive_pair if self.plan.is_pair else drive_many
@@ -93,7 +103,15 @@ class Shard:
                 return
             if status == at.FULL:
                 raise Full
-            self.make_room(status)
+            if status == at.RECALL:
+                yield from self._recall()
+                continue
+            words, cursor = self.plan.record_words(), int(self.words[at.Head.cursor])
+            ticks = batch[at.R_TICK :: words][cursor : cursor + self.plan.together]
+            moved = self.make_room(status, int((ticks == ticks[:1]).sum()))
+            if moved is not None:
+                for slots in (earlier[at.R_SLOT :: words], batch[at.R_SLOT :: words][:cursor]):
+                    slots[:] = followed(slots, moved)
 
     def look(self, batch: np.ndarray, counts: np.ndarray, emit: bool, first: bool = False) -> Iterator[np.ndarray]:
         """Look for matches with a batch of row records, of which none is stored: yields them as `advance` does, if they
@@ -111,7 +129,7 @@ class Shard:
                 end, out, found = look(self._looking(first), self.words, batch, out, counts, row)
                 if end < 0:
                     self.words[at.Head.need] = 1
-                    self.make_room(at.GROW_SLOTS)
+                    self.grow(self._larger(at.GROW_SLOTS))
                     continue
                 row = end
                 if found:
@@ -120,6 +138,59 @@ class Shard:
             self.words[_LOOKED] = kept
             self._tally()[:] = tally
 
+    def _recall(self) -> Iterator[np.ndarray]:
+        """Let demoted rows that the last group has looked for come back for a moment (kernels/release/visiting.py):
+        yields the matches that they complete."""
+        assert self.demoted is not None
+        self.take_down()
+        tally, seen, slots = self._tally().copy(), set[int](), list[np.ndarray]()
+        emit, visiting = bool(self.words[at.Head.emit]), hooks("exact+visiting")
+        out = np.empty((self.plan.streams, FIRST_OUT if emit else 0), np.int64)
+        try:
+            while len(rows := self.demoted.called(self._called(), self.words, self.plan, seen)):
+                there, status = np.empty(len(rows), np.int64), at.PAUSE
+                while status != at.DONE:
+                    status, out, sent, found = visit(visiting, self.words, rows, there, out)
+                    if status in (at.GROW_SLOTS, at.GROW_KEYS, at.GROW_BLOCKS):
+                        self.grow(self._larger(status))  # for a moment: residents stay where they are
+                    elif status != at.DONE:
+                        self.make_room(status)
+                slots.append(there)
+                self.words[at.Head.matched] += found
+                self.demoted.matched += found
+                if sent:
+                    yield out[:, :sent].copy()
+        finally:
+            leave(visiting, self.words, np.concatenate([EVERYTHING, *slots]))
+            self._tally()[:] = tally
+
+    def _called(self) -> np.ndarray | None:
+        """The keys under which demoted rows are looked for, [call, word]; None if there are so many that all are."""
+        count, most = int(self.words[at.Head.called]), int(self.words[at.Head.called_cap])
+        self.words[at.Head.called] = 0
+        return view(self.words, at.Head.called_at, most, at.CALLED_SIZE)[:count].copy() if count <= most else None
+
+    def take_down(self) -> None:
+        """Hand over the rows that were demoted since the last time."""
+        if self.demoted is not None and self.words[at.Head.down_count]:
+            self.demoted.add(take_down(self.words))
+
+    def settle_demoted(self, payloads: list[pa.Table] | None) -> None:
+        """After rows have been taken, or windows or memory have changed: put away what was demoted, whose payload lies
+        in these tables if it has any."""
+        if self.demoted is not None:
+            self.take_down()
+            self.demoted.settle(self.words, self.plan, payloads)
+
+    def keep_demoted(self, demoted: Demoted | None) -> None:
+        """Let released rows go to a store, or let one that another block has filled be this one's."""
+        self.demoted = None
+        if demoted is not None:
+            self.grow(replace(self.capacity, filter=demoted.entries // 2 + LEAST_FILTER))
+            self.demoted = demoted
+            demoted.refill(self.words, self.plan)
+            demoted.charge(self.words, self.plan)
+
     def _looking(self, first: bool) -> Hooks:
         """The hooks of a look, for the first match of each row or for all."""
         return hooks(("first" if first else "exact") + ("+looking" if self.plan.releases else ""))
@@ -127,22 +198,35 @@ class Shard:
     def collect(self) -> None:
         """Release what constraints allow by now; else it is done every now and then while rows are taken."""
         maintenance.collect(self.plan.hooks, self.words)
+        self.take_down()
 
     @property
     def capacity(self) -> Capacity:
         """What the block can hold now."""
-        return Capacity(*(int(self.words[k]) for k in (at.Head.slot_cap, at.Head.key_cap, at.Head.block_cap)))
+        return block.capacity_of(self.words)
 
-    def make_room(self, status: int) -> None:
-        """Do what a driver asked for."""
+    def make_room(self, status: int, coming: int = 0) -> np.ndarray | None:
+        """Do what a driver asked for, before a group of so many rows; where residents move, the new slot of each."""
         if status in (at.GROW_SLOTS, at.GROW_KEYS, at.GROW_BLOCKS):
-            self.grow(room.larger(self.plan, self.capacity, status, int(self.words[at.Head.need])))
+            wanted, needed = self._larger(status), self._room_in(self.plan, coming)
+            needed = replace(needed, blocks=max(wanted.blocks, needed.blocks))  # ordered indexes are not packed
+            if room.too_large(self.plan, wanted, needed):
+                return self._pack(needed)
+            self.grow(wanted)
+        elif status == at.GROW_FILTER:
+            self.grow(self._larger(status))
         elif status == at.PRUNE:
             maintenance.forget_rarest(self.words)
         elif status == at.LEARN:
             maintenance.begin_learning(self.plan.hooks, self.words)
         elif status == at.DRAIN:
             self._gone.append(maintenance.drain(self.words))
+            self.take_down()
+        return None
+
+    def _larger(self, status: int) -> Capacity:
+        """The next capacity, after a driver has said what lacks."""
+        return room.larger(self.plan, self.capacity, status, int(self.words[at.Head.need]))
 
     def keep_gone(self) -> None:
         """Keep what is known of rows that are shed until `gone` asks for it."""
@@ -185,9 +269,27 @@ class Shard:
     def grow(self, capacity: Capacity, oracle_rows: int | None = None) -> None:
         """Move into a block of another capacity; no part gets smaller."""
         now = self.capacity
-        capacity = Capacity(*(max(getattr(s, part) for s in (now, capacity)) for part in ("slots", "keys", "blocks")))
+        capacity = Capacity(*map(max, vars(now).values(), vars(capacity).values()))
         self.hold(block.regrown(self.words, self.plan, capacity, oracle_rows))
         maintenance.rebuild(self.plan.hooks, self.words)
+        if self.demoted is not None and capacity.filter > now.filter:
+            self.take_down()
+            self.demoted.refill(self.words, self.plan)
+
+    def _pack(self, capacity: Capacity) -> np.ndarray:
+        """Move into a block of a capacity that holds what there is, less than now in some parts; the new slots."""
+        self._gone.append(maintenance.drain(self.words))
+        self.take_down()
+        moved = renumber(self.words, self.plan)
+        self.hold(block.regrown(self.words, self.plan, capacity))
+        maintenance.rebuild(self.plan.hooks, self.words)
+        self._moved = moved if self._moved is None else followed(self._moved, moved)
+        return moved
+
+    def moved(self) -> np.ndarray | None:
+        """The new slot of each old one since the last call, 0 for empty ones; None if all are where they were."""
+        moved, self._moved = self._moved, None
+        return moved
 
     def _reroute(self) -> None:
         """Choose the probe orders anew when enough has been seen since."""
@@ -245,6 +347,7 @@ class Shard:
         oracle_rows = int(self.words[at.Head.oracle_rows]) if learned else 0
         other = Shard.with_room(plan, bool(self.words[at.Head.emit]), self._room_in(plan), oracle_rows)
         other.notes_as(self)
+        other.keep_demoted(self.demoted)
         if learned:
             block.write_learning(other.words, plan, bool(self.words[at.Head.learning]))
         block.carry(self.words, self.plan, other.words, plan, learned)
@@ -288,11 +391,13 @@ class Shard:
         idle = sample.idle_limit(self.plan)
         return self.plan.for_sample(np.ceil(most), np.ceil(mine[:, at.Pool.cap_bytes] * size), idle)
 
-    def _room_in(self, plan: Plan) -> Capacity:
-        """Room for all residents under a plan, admitted anew: in order of time, which may leave blocks half full."""
+    def _room_in(self, plan: Plan, more: int = 0) -> Capacity:
+        """Room for all residents under a plan, admitted anew: in order of time, which may leave blocks half full; and
+        for so many more."""
         keys = view(self.words, at.Head.dirs_at, self.plan.directories, at.DIR_SIZE)[:, at.Directory.live]
         rows = self.stream_counter(at.Stream.rows)
-        return room.enough(plan, int(rows.sum()), int(keys.max(initial=0)), 2 * int(rows.max()))
+        found = room.enough(plan, int(rows.sum()) + more, int(keys.max(initial=0)) + more, 2 * int(rows.max()) + more)
+        return replace(found, filter=self.capacity.filter)
 
     def twin(self) -> "Shard":
         """The same shard once more."""
@@ -327,9 +432,10 @@ class Shard:
 
     @property
     def allocated_bytes(self) -> int:
-        """Bytes of the block and of all forks."""
+        """Bytes of the block and of all forks, and of demoted rows that are not in files."""
         forks = self.trials.tried() if self.trials is not None else ()
-        return int(self.words.nbytes) + sum(int(fork.words.nbytes) for fork in forks)
+        young = 0 if self.demoted is None else self.demoted.young_bytes
+        return int(self.words.nbytes) + young + sum(int(fork.words.nbytes) for fork in forks)
 
     def has_room(self, rows: int, dearest: int) -> bool:
         """Whether so many rows, none of which costs more than told, pass no cap, whatever their streams and keys."""

@@ -261,7 +261,7 @@ def done_with(h: Any, m: Memory, slot: int, stream: int) -> bool:
 
 
 @inline
-def let_pass(h: Any, m: Memory, r: Any, at: int) -> None:
+def let_pass(h: Any, m: Memory, r: Any, rx: Any, at: int) -> None:
     """Such a row leaves."""
 
 
@@ -289,6 +289,54 @@ def ended(h: Any, m: Memory) -> None:
 @inline
 def collect(h: Any, m: Memory) -> None:
     """Release what can be released."""
+
+
+# -- hooks of joins that demote what they release (kernels/release/demoting.py) --
+
+
+@inline
+def short(h: Any, m: Memory, rows: int) -> int:
+    """What lacks room before a group of so many rows is taken: GROW_FILTER, or DONE."""
+    return DONE
+
+
+@inline
+def looks(h: Any, m: Memory, route: int, depth: int, bound: Any) -> None:
+    """A probe is about to look for candidates at a depth of its route."""
+
+
+@inline
+def looks_pair(h: Any, m: Memory, r: Any, at: int) -> None:
+    """The row at a place of a join of two streams is about to look for its matches."""
+
+
+@inline
+def is_new(h: Any, m: Memory, bound: Any) -> bool:
+    """Whether a match that was found is to be given."""
+    return True
+
+
+@inline
+def calls(h: Any, m: Memory) -> bool:
+    """Whether rows of the group that has ended look for some that have left."""
+    return False
+
+
+@inline
+def unlinked(h: Any, m: Memory, slot: int, link: int, code: int) -> None:
+    """A row that leaves has been taken out of the chain of a key, by its code."""
+
+
+@inline
+def goes_down(h: Any, m: Memory, slot: int, reason: int) -> bool:
+    """Whether the slot of a row that leaves is kept, to be taken to disk."""
+    return False
+
+
+@inline
+def strips(h: Any, m: Memory) -> bool:
+    """Whether a No row that stays does so without payload."""
+    return True
 
 
 @inline

@@ -9,7 +9,9 @@ When memory is full they are judged before a row is shed, not sooner than an eig
 No rows then leave even if a parent that comes later would have learnt from them.
 
 Rules feed each other along the graph: that a child is No kills its parents, that a parent is complete may free its
-child. Streams are therefore judged children first, and then the other way.
+child. Streams are therefore judged children first, and then the other way, which is left out for a while where it frees
+next to nothing. Residents that wait for evidence of order or clusters note when that can come (rules.schedule), and are
+passed over until then.
 """
 
 from typing import Any
@@ -20,11 +22,12 @@ from windrow.kernels.layout import BARE, NO, RELEASED, SPARED, STREAM_BITS
 from windrow.kernels.memory import Memory, memory_of
 from windrow.kernels.places import slot_at, stream_at
 from windrow.kernels.release.evidence import pass_steps
-from windrow.kernels.release.rules import is_wanted, judge
+from windrow.kernels.release.rules import is_wanted, judge, schedule
 from windrow.kernels.retain import charge, depart
 
 LEAST = 256  # arrivals between two collections
 SLOWEST = 4  # quarters of the residents
+SKIPPED = 7  # collections in which parents are not judged once more after their children, where that freed little
 MOST_SPARED = 4096  # residents that are spared, at most: windows without an end would fill up with them
 
 
@@ -48,7 +51,8 @@ def let_go(h: Any, m: Memory, stream: int, slot: int) -> None:
         and m.head.spared_rows < MOST_SPARED
         and in_sample(row_word(m.head.seed, slot_at(m, slot).seq), share)
     ):
-        bare(m, stream, slot)
+        if h.strips(h, m):
+            bare(m, stream, slot)
         slot_at(m, slot).status = SPARED
         m.head.spared_rows += 1
     else:
@@ -56,14 +60,20 @@ def let_go(h: Any, m: Memory, stream: int, slot: int) -> None:
 
 
 @inline
-def judge_stream(h: Any, m: Memory, stream: int, pressed: bool) -> bool:
-    """Judge the residents of a stream, and release those that may leave, if pressed all that are No; whether anything
-    has changed."""
+def judge_stream(h: Any, m: Memory, stream: int, pressed: bool, whole: bool) -> bool:
+    """Judge the residents of a stream of which something new can be known, or the whole of them, and release those that
+    may leave, if pressed all that are No; whether anything has changed."""
     changed = False
-    slot = stream_at(m, stream).oldest
+    slot, scheduled = stream_at(m, stream).oldest, m.head.due_off > 0
     while slot >= 0:
-        after = slot_at(m, slot).newer
+        at = slot_at(m, slot)
+        after = at.newer
+        if scheduled and not whole and not pressed and at.due > m.head.arrivals:
+            slot = after
+            continue
         changed |= judge(m.w, stream, slot)
+        if scheduled and at.status < NO:
+            schedule(m.w, stream, slot)
         if pressed and slot_at(m, slot).status >= NO:
             depart(h, m, slot, RELEASED)
             changed = True
@@ -71,20 +81,20 @@ def judge_stream(h: Any, m: Memory, stream: int, pressed: bool) -> bool:
             if not is_wanted(m, stream, slot):
                 let_go(h, m, stream, slot)
                 changed = True
-            else:
+            elif h.strips(h, m):
                 bare(m, stream, slot)
         slot = after
     return changed
 
 
 @inline
-def judge_streams(h: Any, m: Memory, upwards: bool, pressed: bool) -> bool:
+def judge_streams(h: Any, m: Memory, upwards: bool, pressed: bool, whole: bool) -> bool:
     """Judge all residents of which something can be found out, children first or last."""
     changed = False
     for k in range(m.streams):
         stream = stream_at(m, k if upwards else m.streams - 1 - k).turn
         if stream_at(m, stream).is_judged or (pressed and stream_at(m, stream).remembers):
-            changed |= judge_stream(h, m, stream, pressed)
+            changed |= judge_stream(h, m, stream, pressed, whole)
     return changed
 
 
@@ -95,7 +105,7 @@ def collect_all(h: Any, words: Any) -> None:
     for k in range(m.head.ordered):
         pass_steps(m, k)
     upwards = True
-    while judge_streams(h, m, upwards, False):
+    while judge_streams(h, m, upwards, False, True):
         upwards = not upwards
 
 
@@ -115,8 +125,13 @@ def collect(h: Any, words: Any, pressed: bool) -> None:
     before = held(m)
     for k in range(m.head.ordered):
         pass_steps(m, k)
-    if judge_streams(h, m, True, pressed):
-        judge_streams(h, m, False, pressed)
+    changed = judge_streams(h, m, True, pressed, False)
+    if changed and (pressed or m.head.passed_over == 0):
+        between = held(m)
+        judge_streams(h, m, False, pressed, False)
+        m.head.passed_over = SKIPPED if between - held(m) < between >> 5 else 0
+    elif m.head.passed_over > 0:
+        m.head.passed_over -= 1
     m.head.collected, m.head.spared = m.head.arrivals, held(m)
     if before - m.head.spared < before >> 4:
         m.head.pace = min(2 * m.head.pace, SLOWEST)

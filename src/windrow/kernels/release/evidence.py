@@ -50,7 +50,7 @@ from windrow.kernels.places import (
     step_at,
     stream_at,
 )
-from windrow.kernels.release.watch import measure_key, measure_order, thin
+from windrow.kernels.release.watch import first_above, measure_key, measure_order, thin
 
 
 @inline
@@ -91,7 +91,7 @@ def add_step(m: Memory, line: Ordered, k: int, now: int) -> None:
             m.w[last + 1] = line.top
             return
     if line.used == STEPS:
-        thin(m, line, k)
+        thin(m.w, line, k, now)
     here = step_at(m, k, line.used)
     m.w[here], m.w[here + 1] = now, line.top
     line.used += 1
@@ -200,6 +200,24 @@ def shows(m: Memory, line: Evidence, edge: Edge, slot: int) -> bool:
             return behind(m.w[came_time_at(m, line.which, key, edge.other)], promise.k, m.head.watermark)
         return stream_at(m, edge.other).rank - came > promise.k
     return m.w[numbers_at(m, slot) + line.column] < ordered_at(m, line.which).low
+
+
+@inline
+def waiting(m: Memory, line: Evidence, edge: Edge, slot: int) -> int:
+    """Rows of a neighbour that must come before evidence can show what `shows` asks for, at least."""
+    promise, rank = promise_at(m, line.promise), stream_at(m, edge.other).rank
+    if promise.in_time:
+        return 0
+    if promise.kind == BY_INTEGRITY:
+        return max(m.w[before_at(m, slot, line.which)] + promise.k - rank, 0)
+    if promise.kind == BY_CLUSTER:
+        came = m.w[came_at(m, line.which, key_of(m, slot, link_into(m, edge.stream, line.which)), edge.other)]
+        return promise.k if came == 0 else max(came + promise.k + 1 - rank, 0)
+    value = m.w[numbers_at(m, slot) + line.column]
+    low = first_above(m, line.which, value)
+    if low == ordered_at(m, line.which).used:
+        return promise.k
+    return max(m.w[step_at(m, line.which, low)] + promise.k - rank, 0)
 
 
 @inline

@@ -25,7 +25,7 @@ from windrow.kernels.memory import Memory, memory_of_numbered_pair
 from windrow.kernels.places import came_at, chain, edge_at, key_at, link_at, slot_at, stream_at
 from windrow.kernels.release import collect as collecting
 from windrow.kernels.release.evidence import is_used, note_befores, note_codes, note_key, observe
-from windrow.kernels.release.rules import is_wanted, judge
+from windrow.kernels.release.rules import is_wanted, judge, schedule
 from windrow.kernels.retain import admit, any_over
 from windrow.kernels.settle import fill
 
@@ -54,13 +54,17 @@ def strip(m: Memory, slot: int, stream: int) -> None:
 
 @inline
 def refused(h: Any, m: Memory, r: Any, rx: Any, at: int) -> None:
-    """N1: a row that a filter refuses is No, and stays where parents that come later ask for it."""
+    """N1: a row that a filter refuses is No, and stays where parents that come later ask for it; where it was found
+    that this does not pay (state/monitor.py), it leaves."""
     if r[at + R_LIVE] == REFUSED and stream_at(m, r[at + R_STREAM]).remembers:
         slot = fill(h, m, r, rx, at)
         strip(m, slot, r[at + R_STREAM])
         slot_at(m, slot).status = NO
         h.starts(h, m, rx, at, slot)
         admit(h, m, slot)
+    elif r[at + R_LIVE] == REFUSED:
+        m.head.seq += 1
+        reasons.count(m, r[at + R_STREAM], RELEASED)
     note_codes(m.w, r, at)
 
 
@@ -80,12 +84,16 @@ def hides(h: Any, m: Memory) -> bool:
 def paired(h: Any, m: Memory, slot: int) -> None:
     """Y2."""
     slot_at(m, slot).status = YES
+    if m.head.due_off > 0:
+        slot_at(m, slot).due = 0
 
 
 @inline
 def stored(h: Any, m: Memory, slot: int, stream: int) -> None:
     """A slot has been filled with an arriving row."""
     slot_at(m, slot).status = YES if stream_at(m, stream).is_leaf else UNKNOWN
+    if m.head.due_off > 0:
+        slot_at(m, slot).due = 0
     note_befores(m, slot, stream)
 
 
@@ -112,10 +120,13 @@ def done_with(h: Any, m: Memory, slot: int, stream: int) -> bool:
         return False
     judge(m.w, stream, slot)
     if slot_at(m, slot).status != NO:
+        if m.head.due_off > 0:
+            schedule(m.w, stream, slot)
         return False
     if not is_wanted(m, stream, slot):
         return True
-    strip(m, slot, stream)
+    if h.strips(h, m):
+        strip(m, slot, stream)
     return False
 
 
@@ -142,7 +153,7 @@ def settled(h: Any, m: Memory, r: Any, at: int) -> None:
 
 
 @inline
-def let_pass(h: Any, m: Memory, r: Any, at: int) -> None:
+def let_pass(h: Any, m: Memory, r: Any, rx: Any, at: int) -> None:
     """A row that need not be stored leaves at once."""
     stream_at(m, r[at + R_STREAM]).complete += 1
     reasons.count(m, r[at + R_STREAM], RELEASED)

@@ -69,4 +69,4 @@ class Ordered(Record):
     top = word("the largest that has come", saved=True)
     top_time = word("the latest time that has come", saved=True)
     used = word("steps", saved=True)
-    is_thinned = word("whether some were forgotten", saved=True)
+    forgotten = word("the newest step that was forgotten, or LOW", saved=True)

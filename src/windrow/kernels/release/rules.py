@@ -22,8 +22,21 @@ from windrow.kernels.drive_many import holds
 from windrow.kernels.jit import inline, inner
 from windrow.kernels.layout import NO, UNKNOWN, YES, Edge
 from windrow.kernels.memory import Memory, memory_of
-from windrow.kernels.places import chain, cover_at, edge_at, key_at, key_of, link_at, predicate_at, slot_at, stream_at
-from windrow.kernels.release.evidence import is_closed, is_used, link_into
+from windrow.kernels.places import (
+    chain,
+    cover_at,
+    edge_at,
+    evidence_at,
+    key_at,
+    key_of,
+    link_at,
+    predicate_at,
+    slot_at,
+    stream_at,
+)
+from windrow.kernels.release.evidence import has_met, is_closed, is_used, link_into, waiting
+
+LEAST_WAIT = 256  # arrivals
 
 
 @inner
@@ -109,11 +122,32 @@ def children_yes(m: Memory, stream: int, slot: int) -> bool:
 def is_wanted(m: Memory, stream: int, slot: int) -> bool:
     """Whether a No row is still to tell a parent that comes later: else it leaves (L)."""
     mine = stream_at(m, stream)
+    if mine.remembers == 0:
+        return False
     for k in range(mine.first_edge, mine.after_edge):
         edge = edge_at(m, k)
         if is_used(m, edge.parent) and edge.is_exempt == 0 and not is_closed(m, edge, slot):
             return True
     return False
+
+
+@inner
+def schedule(words: Any, stream: int, slot: int) -> None:
+    """Note how many arrivals must come before a resident can be closed to a neighbour to which it is not.
+
+    It may be a No row later than it could have been, where what it waits for is not evidence, but a partner that comes,
+    or one that leaves; by as many arrivals as there are residents, at most.
+    """
+    m = memory_of(words)
+    mine, wait = stream_at(m, stream), max(m.head.spared, LEAST_WAIT)
+    for k in range(mine.first_edge, mine.after_edge):
+        edge = edge_at(m, k)
+        if edge.directory >= 0:
+            wait = 0 if has_met(m, edge, slot) else wait
+            for e in range(edge.first_evidence, edge.after_evidence):
+                if wait > 0 and is_used(m, evidence_at(m, e).promise):
+                    wait = min(wait, waiting(m, evidence_at(m, e), edge, slot))
+    slot_at(m, slot).due = m.head.arrivals + wait
 
 
 @inner

@@ -27,7 +27,7 @@ def sweep(conditions: Conditions) -> list[Point]:
 
 
 def measure(point: Point, seed: int, conditions: Conditions) -> Iterator[Row]:
-    """What is held under each set of constraints; at the end of the run in figure 11, as the paper has it."""
+    """What is held under each set of constraints, in the mean over the second half, and at the end of the run."""
     join, lines = _helps(seed, conditions) if point["figure"] == OAC_HELPS else _hurts(point["k"], seed, conditions)
     found = {line: join.held(constraints) for line, constraints in lines.items()}
     row: dict[str, float] = {}
@@ -67,26 +67,31 @@ def judge(found: Figures) -> list[Check]:
     return [
         at_most("fig 10: CA + OAC holds less than CA alone", helps, share(BOTH, of=CA), 1.0),
         at_most("fig 10: CA + OAC holds less than OAC alone", helps, share(BOTH, of=OAC), 1.0),
-        _crossing(figures.where(figure=RIDS_HURTS), "last bytes"),
+        _crossing(figures.where(figure=RIDS_HURTS)),
         same(helps, CA, OAC, BOTH),
         same(hurts, CA, WITH_RIDS),
         *(tell(f"fig 10: {line}, of SWJ's bytes", helps, share(line)) for line in (CA, OAC, BOTH)),
         tell("fig 11: CA, of SWJ's bytes", hurts, share(CA)),
+        tell("fig 11: CA + RIDS over CA, rows", hurts, share(WITH_RIDS, "rows", CA), ".2f"),
         tell("fig 11: CA + RIDS over CA, bytes at the end", hurts, share(WITH_RIDS, "last bytes", CA), ".2f"),
         tell("fig 11: CA + RIDS over CA, rows at the end", hurts, share(WITH_RIDS, "last rows", CA), ".2f"),
     ]
 
 
-def _crossing(figures: Figures, what: str) -> Check:
-    """RIDS helps below half of 2,000 and hurts from twice of it on."""
+def _crossing(figures: Figures) -> Check:
+    """RIDS helps below half of 2,000 and hurts from twice of it on.
+
+    Compared is the mean over the second half: between two collections a join grows by a quarter, so that a single
+    moment, as the paper has it, says where in that saw tooth a run ended.
+    """
     truths: list[Truth] = []
     for k in figures.distinct("k"):
-        ratio = figures.mean(share(WITH_RIDS, what, CA), k=k)
+        ratio = figures.mean(share(WITH_RIDS, of=CA), k=k)
         if k <= BETTER:
             truths.append(below(ratio, 1.0))
         elif k >= WORSE:
             truths.append(above(ratio, 1.0))
-    told = ", ".join(f"{figures.mean(share(WITH_RIDS, what, CA), k=k):.2f}" for k in figures.distinct("k"))
+    told = ", ".join(f"{figures.mean(share(WITH_RIDS, of=CA), k=k):.2f}" for k in figures.distinct("k"))
     steps = ", ".join(f"{k:,}" for k in figures.distinct("k"))
     claim = "fig 11: with RIDS(k) beside it CA holds less at k up to 1,000, and more from 4,000 on"
     return Check(claim, every(truths), f"{told} of CA's bytes at k = {steps}")
@@ -100,12 +105,12 @@ def draw(found: Figures) -> list[Panel]:
     ends = {line: last.curve("k", _megabytes(line)) for line in (CA, WITH_RIDS)}
     return [
         Panel("fig 10: CA(0) and OAC(5,000)", "rows taken", "megabytes held", lines),
-        Panel("fig 11: CA(5,000) and RIDS(k)", "k", "megabytes after 600,000 rows", ends),
+        Panel("fig 11: CA(5,000) and RIDS(k)", "k", "megabytes held, second half", ends),
     ]
 
 
 def _megabytes(line: str) -> Measure:
-    return lambda row: row[f"{line} last bytes"] / 1e6
+    return lambda row: row[f"{line} bytes"] / 1e6
 
 
 EXPERIMENT = Experiment(
@@ -115,6 +120,6 @@ EXPERIMENT = Experiment(
     claim="CA + OAC holds less than either; RIDS(k) beside CA(5,000) holds more than CA alone beyond k of about 2,000",
     setting="fig 10: graph (a), CA(0) on S1.A, OAC(5,000) on S3.B, 25 % of S1 without a child in S3, filters 50 %; fig "
     "11: graph (c), multiplicity 2, filter 10 %, CA(5,000) on S1.A, RIDS(0 to 10,000); windows of 50,000 rows, 600,000 "
-    "rows",
+    "rows; bytes are the mean over the second half",
     sweep=sweep, measure=measure, judge=judge, draw=draw, seeds=SEEDS,
 )  # fmt: skip

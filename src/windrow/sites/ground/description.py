@@ -33,8 +33,8 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from functools import cached_property
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -44,19 +44,17 @@ from windrow.engine.intake import plain_schema
 from windrow.errors import SpecError, alternatives
 from windrow.files import open_table
 from windrow.record import number
-from windrow.sites.bound import Bound
 from windrow.sites.budget import Budget
 from windrow.sites.course import Course
 from windrow.sites.ground.trust import Trust, read_token
 from windrow.sites.messages import VERSION
 from windrow.sites.network import Network
 from windrow.sites.plans import Plan
-from windrow.sites.setting import Setting, read_plan, read_setting
+from windrow.sites.setting import Setting, origin_of, read_plan, read_setting
 from windrow.spec import Query
 from windrow.spec.bytesize import parse_bytes
 from windrow.spec.durations import Duration, parse_duration
 
-_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
 _ADDRESS = re.compile(r"(\[[0-9a-fA-F:]+\]|[A-Za-z0-9_.-]+):(\d{1,5})")
 _TIMESTAMP = re.compile(r"timestamp\[(s|ms|us|ns),\s*(?:tz=)?([^\]]+)\]")
@@ -140,9 +138,14 @@ class Description:
             plan, expected = read_plan(self.path.parent / given)
             if plan.query != self.query or dict(plan.sites) != self.places:
                 raise SpecError(f"{given} is a plan for other streams or windows than {self.path} has: plan anew")
+            self._check_plan(plan, given)
         else:
             _known(given, _PLAN, f"{self.path}: plan")
             s = self.setting
+            for order in _known(given.get("sequences", {}), None, f"{self.path}: plan.sequences").values():
+                if not isinstance(order, list) or not all(isinstance(leg, list) and len(leg) == 2 for leg in order):
+                    form = '[["orders", "SM-D1"], …]'
+                    raise SpecError(f"{self.path}: plan.sequences: expected streams and programs, as in {form}")
             plan = Plan(s.query, s.sites, interval=s.interval, delay=s.delay, result_at=s.result_at,
                         origin=self._origin(), **given)  # fmt: skip
             expected = {}
@@ -150,18 +153,18 @@ class Description:
             self.station(place)
         return plan, expected
 
+    def _check_plan(self, plan: Plan, name: str) -> None:
+        """Refuse a plan that was made for other intervals, or for results elsewhere, than the file says."""
+        for key in ("interval", "delay", "result_at"):
+            if key not in self.setting.data:
+                continue
+            said, planned = getattr(self.setting, key), getattr(plan, key)
+            if (said if key == "result_at" else parse_duration(said, f"the {key}")) != planned:
+                raise SpecError(f"{name} has {key} = {str(planned)!r}, and {self.path} says {said!r}: plan anew")
+
     def _origin(self) -> int:
-        """Where interval 0 begins: a number in units of the times, or a time of the calendar (without a zone, UTC)."""
-        origin = self.setting.data.get("origin", 0)
-        if isinstance(origin, str):
-            origin = _moment(origin, self.path)
-        if not isinstance(origin, datetime):
-            return int(origin)
-        unit = Bound(self.query, self.schemas, parse_duration(self.setting.interval, "the interval")).unit
-        if unit not in _PER_SECOND:
-            raise SpecError(f"{self.path}: origin is a time of the calendar, and the streams' times are numbers")
-        since = origin.replace(tzinfo=origin.tzinfo or UTC) - datetime(1970, 1, 1, tzinfo=UTC)
-        return since // timedelta(microseconds=1) * _PER_SECOND[unit] // 10**6
+        """Where interval 0 begins, in units of the times."""
+        return origin_of(self.setting, self.schemas) or 0
 
     @cached_property
     def schemas(self) -> dict[str, pa.Schema]:
@@ -170,11 +173,13 @@ class Description:
 
     def _schema(self, stream: str) -> pa.Schema:
         if given := self.setting.data["streams"][stream].get("schema"):
-            return pa.schema([pa.field(column, data_type(kind, stream)) for column, kind in given.items()])
+            columns = _known(given, None, f"{self.path}: streams.{stream}.schema")
+            return pa.schema([pa.field(column, data_type(kind, stream)) for column, kind in columns.items()])
         files = self.feeds[stream].files
         if files is None or not files.exists():
+            lacks = "no files" if files is None else f"{files} is not"
             raise SpecError(
-                f"stream {stream!r} has no schema, and no files at this place: every site must know the columns, as in "
+                f"stream {stream!r} has no schema, and {lacks} at this place: every site must know the columns, as in "
                 f'schema = {{ ts = "timestamp[us]", user = "int64" }}'
             )
         return plain_schema(open_table(files).schema)
@@ -223,9 +228,10 @@ def describe(path: str | Path) -> Description:
     if "sites" not in data:
         raise SpecError(f"{path} has no [sites.NAME] with the address of each site")
     stations = {name: _station(name, entry, path) for name, entry in _known(data["sites"], None, "sites").items()}
-    for name, site in setting.sites.items():
-        if site not in stations:
-            raise SpecError(f"{path}: streams.{name} is at {site!r}{alternatives(site, stations, 'sites')}")
+    for one, other in combinations(stations.values(), 2):
+        if one.address == other.address:
+            raise SpecError(f"{path}: the sites {one.name!r} and {other.name!r} have the same address {one.address}")
+    for name in setting.sites:
         if setting.query.stream(name).time is None:
             raise SpecError(f"streams.{name} has no time column: sites share no order but that of event times")
     _known(data.get("security", {}), ("authority", "token", "mutual"), f"{path}: security")
@@ -237,13 +243,6 @@ def describe(path: str | Path) -> Description:
         hold=parse_bytes(data.get("hold", "256 MB")),
         snapshot_bytes=parse_bytes(data.get("snapshot", "32 MB")),
     )
-
-
-def _moment(text: str, path: Path) -> datetime:
-    try:
-        return datetime.fromisoformat(text)
-    except ValueError:
-        raise SpecError(f"{path}: origin {text!r} is no time, such as 2024-05-31T12:00") from None
 
 
 def _known(entry: Any, names: tuple[str, ...] | None, where: str) -> Mapping[str, Any]:
@@ -260,7 +259,11 @@ def _station(name: str, entry: Mapping[str, Any], path: Path) -> Station:
     if not _NAME.fullmatch(name):
         raise SpecError(f"{path}: a site's name has letters, digits, dots, dashes and underscores, got {name!r}")
     address = str(entry.get("address", ""))
-    split(address)
+    try:
+        for each in {address, str(entry.get("listen", address))}:
+            split(each)
+    except SpecError as error:
+        raise SpecError(f"{path}: sites.{name}: {error}") from None
     files = {key: path.parent / str(entry[key]) for key in ("certificate", "key") if key in entry}
     folder = path.parent / str(entry.get("folder", f"{path.stem}.run/{name}"))
     return Station(name, address, folder, str(entry.get("listen", address)), **files)

@@ -18,6 +18,7 @@ import pyarrow.flight as flight
 from windrow.errors import InputError, SpecError
 from windrow.sites.ground.description import Description, describe
 from windrow.sites.ground.neighbours import OPTIONS
+from windrow.sites.ground.trust import plain
 from windrow.sites.messages import VERSION
 
 PATIENCE = 600.0  # seconds for which a site may be away
@@ -64,11 +65,11 @@ class Handing:
             try:
                 return self._put(table, head)
             except _REFUSALS as error:
-                raise InputError(f"{self.location} refuses these rows: {_first(error)}") from None
+                raise InputError(f"{self.location} refuses these rows: {plain(error)}") from None
             except _ABSENCES as error:
                 if time.monotonic() > deadline:
                     away = f"{self.location} has been away for {self.patience:g} seconds"
-                    raise InputError(f"{away}: {_first(error)}") from None
+                    raise InputError(f"{away}: {plain(error)}") from None
             time.sleep(pause)
             pause = min(LONGEST, 2 * pause)
 
@@ -106,7 +107,3 @@ def end(file: str | Path, stream: str) -> None:
     schema = description.network.bound.schemas[stream]
     nothing = pa.Table.from_arrays([pa.nulls(0, field.type) for field in schema], schema=schema)
     Handing.to(description, stream).rows(nothing, end=True)
-
-
-def _first(error: BaseException) -> str:
-    return " ".join(str(error).split(" Detail:")[0].split(". gRPC client debug")[0].split())[:300]

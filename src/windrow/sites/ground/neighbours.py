@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.flight as flight
 
 from windrow.sites.ground.running import Running
-from windrow.sites.ground.trust import Trust
+from windrow.sites.ground.trust import Trust, plain
 from windrow.sites.messages import VERSION
 
 log = logging.getLogger("windrow.sites")
@@ -73,12 +73,11 @@ class Neighbour:
         """Say once why a site cannot be reached."""
         if self._stop.is_set() or self.outbox.needless:
             return
-        text = " ".join(str(error).split(". gRPC client debug context")[0].split(" Detail:")[0].split())[:200]
         refused = isinstance(error, flight.FlightUnauthenticatedError | flight.FlightUnauthorizedError)
         what = "refuses this one" if refused else "cannot be reached"
         if what != self._logged:
             self._logged = what
-            log.warning("site %s: site %s at %s %s: %s", self.running.name, self.site, self.address, what, text)
+            log.warning("site %s: site %s at %s %s: %s", self.running.name, self.site, self.address, what, plain(error))
 
     def _talk(self) -> None:
         scheme = "grpc+tls" if self.trust.secure else "grpc+tcp"

@@ -9,6 +9,7 @@ anything is read from it.
 """
 
 import json
+import os
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -51,7 +52,11 @@ class Server(flight.FlightServerBase):
         trust.check(running.name, host)
         self.running, self.trust, self.status = running, trust, status
         context = trust.server_context()
-        self.door = Door(host, port, context, lambda who, why: running.refuse("at the door", f"{who}: {why}"))
+        try:
+            self.door = Door(host, port, context, lambda who, why: running.refuse("at the door", f"{who}: {why}"))
+        except OSError as error:
+            why = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
+            raise InputError(f"site {running.name!r} cannot listen on {host}:{port}: {why}") from None
         self.stopping = False
         super().__init__("grpc+tcp://127.0.0.1:0", middleware={"token": _Asking(trust, running.refuse)})
         self.door.open(self.port)

@@ -16,9 +16,7 @@ from windrow.sites.ground.neighbours import Neighbour
 from windrow.sites.ground.running import PAUSE, REPORT, Running
 from windrow.sites.ground.server import Server, fitted
 from windrow.sites.ground.sources import FileSource
-from windrow.sites.ground.status import Figures
-
-FIGURES = "figures.json"  # the last figures, for who asks when the site has gone
+from windrow.sites.ground.status import FIGURES, Figures
 
 log = logging.getLogger("windrow.sites")
 

@@ -4,6 +4,7 @@ import json
 import resource
 import time
 from collections import deque
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -12,10 +13,12 @@ import pyarrow.flight as flight
 from windrow.sites.ground.description import Description
 from windrow.sites.ground.neighbours import Neighbour
 from windrow.sites.ground.running import Running
+from windrow.sites.ground.trust import plain
 from windrow.sites.links import HEADER_BYTES
 
 SPAN = 10.0  # seconds over which rates are taken
 TIMEOUT = 3.0
+FIGURES = "figures.json"  # the last figures, for who asks when the site has gone
 
 
 class Figures:
@@ -24,6 +27,7 @@ class Figures:
     def __init__(self, running: Running, neighbours: dict[str, Neighbour]) -> None:
         self.running, self.neighbours = running, neighbours
         self._marks: deque[tuple[float, dict[str, int]]] = deque()
+        self._core = time.process_time()
         self.last: dict[str, Any] = {}
 
     def gather(self) -> dict[str, Any]:
@@ -44,7 +48,7 @@ class Figures:
             "done": running.done,
             "first_row_at": running.first_row_at,
             "done_at": running.done_at,
-            "core_s": time.process_time(),
+            "core_s": time.process_time() - self._core,
             "waits_for": {} if running.done else running.lacking(),
             "streams": self._streams(rates),
             "links": self._links(rates),
@@ -112,4 +116,13 @@ def status(description: Description, name: str) -> dict[str, Any]:
         found: dict[str, Any] = json.loads(answer.body.to_pybytes())
         return found
     except (pa.ArrowException, flight.FlightError, OSError, ValueError) as error:
-        return {"site": name, "away": " ".join(str(error).split(". gRPC client debug")[0].split())[:200]}
+        return ended(station.folder) or {"site": name, "away": plain(error)}
+
+
+def ended(folder: Path) -> dict[str, Any] | None:
+    """The last figures of a site that has nothing left to do, if its folder is at this place."""
+    try:
+        figures: dict[str, Any] = json.loads((folder / FIGURES).read_bytes())
+    except (OSError, ValueError):
+        return None
+    return figures if figures.get("done") else None

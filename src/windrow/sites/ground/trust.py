@@ -81,6 +81,13 @@ class Trust:
         return hmac.compare_digest(shown, f"Bearer {self.token}".encode())
 
 
+def plain(error: BaseException) -> str:
+    """What is wrong with a call, without what gRPC and Flight put around it."""
+    text = " ".join(str(error).split(". gRPC client debug")[0].split(" Detail:")[0].split())
+    text = text.partition(" error, with message: ")[2] or text
+    return text.rpartition("last error: ")[2].removeprefix("UNKNOWN: ")[:300]
+
+
 def read(path: Path | None) -> bytes:
     """A file of [security], or an error that names it."""
     if path is None:

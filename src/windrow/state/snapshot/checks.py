@@ -31,6 +31,7 @@ def head(words: np.ndarray, plan: Plan) -> bool:
             at.Head.peak_rows,
             at.Head.peak_bytes,
             at.Head.routed,
+            at.Head.filter_used,
         ]
     ]
     fine = bool(((counts >= 0) & (counts < HIGH)).all())
@@ -92,11 +93,12 @@ def _sampled(floats: np.ndarray) -> bool:
 
 def lines(words: np.ndarray, found: np.ndarray) -> bool:
     """The streams' lines, beside the head."""
-    counters = found[:, [at.EXPIRED, at.RELEASED, at.SHED, at.SAMPLED, at.Stream.rank]]
+    counters = found[:, [at.EXPIRED, at.RELEASED, at.SHED, at.SAMPLED, at.Stream.rank, at.Stream.demoted]]
     fine = bool(((counters >= 0) & (counters < HIGH)).all()) and bool((found[:, at.SAMPLED] <= found[:, at.SHED]).all())
     fine &= int(counters[:, 4].sum()) == words[at.Head.arrivals]  # count_row raises both
     left = found[:, [at.SHED, at.RELEASED]].sum()  # policies/rand.py; a No row that makes room is released
     fine &= words[at.Head.random] <= int(left)
+    fine &= bool(np.isin(found[:, at.Stream.remembers], (0, 1)).all())
     last = found[:, at.Stream.last_time]
     fine &= int(last.max()) == words[at.Head.clock]  # move_clock
     return bool(fine) and _seen(words, found)

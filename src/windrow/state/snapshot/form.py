@@ -36,6 +36,11 @@ class Snapshot:
 
 def write(header: dict[str, Any], parts: list[Any]) -> bytes:
     """One snapshot from a header and parts that support the buffer protocol."""
+    return b"".join(written(header, parts))
+
+
+def written(header: dict[str, Any], parts: list[Any]) -> list[Any]:
+    """The same in pieces that are not yet joined."""
     text = json.dumps(header, sort_keys=True, separators=(",", ":")).encode()
     pieces: list[Any] = [_HEAD.pack(MAGIC, VERSION, len(text)), text, _LENGTH.pack(len(parts))]
     for part in parts:
@@ -44,7 +49,7 @@ def write(header: dict[str, Any], parts: list[Any]) -> bytes:
     check = 0
     for piece in pieces:
         check = zlib.crc32(piece, check)
-    return b"".join([*pieces, _CHECK.pack(check)])
+    return [*pieces, _CHECK.pack(check)]
 
 
 def read(data: bytes) -> Snapshot:
@@ -92,11 +97,19 @@ def _parts(view: memoryview, buffer: pa.Buffer, length: int) -> Snapshot:
 
 
 def table_bytes(table: pa.Table) -> pa.Buffer:
-    """A table as an Arrow IPC stream, packed."""
+    """A table as an Arrow IPC stream behind its number of bytes, packed as a whole while it is written.
+
+    Arrow can pack each buffer of a table by itself, but then asks for as much memory as a buffer says that it needs.
+    """
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema, options=pa.ipc.IpcWriteOptions(use_threads=False)) as writer:
-        writer.write_table(table)
-    return packed(sink.getvalue())
+    sink.write(_LENGTH.pack(0))
+    with pa.CompressedOutputStream(sink, CODEC) as stream:
+        with pa.ipc.new_stream(stream, table.schema, options=pa.ipc.IpcWriteOptions(use_threads=False)) as writer:
+            writer.write_table(table)
+        size = stream.tell()
+    part = sink.getvalue()
+    _LENGTH.pack_into(part, 0, size)
+    return part
 
 
 def table_of(part: pa.Buffer) -> pa.Table:
@@ -104,14 +117,6 @@ def table_of(part: pa.Buffer) -> pa.Table:
     table = pa.ipc.open_stream(unpacked(part)).read_all()
     table.validate(full=True)
     return table
-
-
-def packed(plain: pa.Buffer) -> pa.Buffer:
-    """Bytes behind their number, packed as a whole.
-
-    Arrow can pack each buffer of a table by itself, but then asks for as much memory as a buffer says that it needs.
-    """
-    return pa.py_buffer(_LENGTH.pack(plain.size) + pa.Codec(CODEC).compress(plain, asbytes=True))
 
 
 def unpacked(part: pa.Buffer) -> pa.Buffer:

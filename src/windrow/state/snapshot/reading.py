@@ -23,6 +23,7 @@ from windrow.state.parts import PARTS, parts, view
 from windrow.state.plan import Plan
 from windrow.state.shard import Shard
 
+_NOTHING = np.zeros(0, np.int64)
 RISING = frozenset({"time", "seq", "rank", "idle"})
 
 HEAD, LINE = at.Head.saved(), at.Stream.saved()
@@ -41,10 +42,10 @@ def layout_digest() -> str:
 
 @dataclass(frozen=True, eq=False)
 class Saved:
-    """A shard's columns, and the slots of each stream's residents in their order."""
+    """A shard's columns, and the payload rows of each stream's residents in their order."""
 
     columns: dict[str, np.ndarray]
-    slots: list[np.ndarray]
+    rows: list[np.ndarray]
 
 
 def saved(shard: Shard, known: Sequence[frozenset[str]]) -> Saved:
@@ -57,14 +58,22 @@ def saved(shard: Shard, known: Sequence[frozenset[str]]) -> Saved:
     columns |= _tables(shard)
     together = live_columns.by_age(words)
     slots = np.split(together, np.cumsum(shard.stream_counter(at.Stream.rows))[:-1])
+    named: list[list[np.ndarray]] = [[_NOTHING] for _ in range(plan.directories)]
+    rows = []
     for s in range(plan.streams):
-        columns |= {f"{s}.{name}": column for name, column in _residents(shard, s, slots[s], known[s]).items()}
-    positions = plan.positions()
-    keys = [live_columns.keys_in_use(words, together, d, positions[:, d].copy()) for d in range(plan.directories)]
+        read = _words_of(shard, s, slots[s], known[s])
+        rows.append(read.pop("row"))
+        for link, d in enumerate(plan.classes[s]):
+            if d >= 0:
+                named[d].append(read.pop(f"key{link}"))
+        columns |= {f"{s}.{name}": column for name, column in _residents(shard, s, read).items()}
+        columns |= {f"{s}.{name}": column for name, column in _codes(shard, s, named, known[s]).items()}
+    tops = view(words, at.Head.dirs_at, plan.directories, at.DIR_SIZE)[:, at.Directory.top].tolist()
+    keys = [live_columns.first_named(np.concatenate(n), top) for n, top in zip(named, tops, strict=True)]
     columns |= _keys(shard, keys)
     columns |= _order(shard, together, keys)
     columns |= _trial(shard)
-    return Saved(columns, slots)
+    return Saved(columns, rows)
 
 
 def _tables(shard: Shard) -> dict[str, np.ndarray]:
@@ -85,21 +94,37 @@ def _tables(shard: Shard) -> dict[str, np.ndarray]:
     return found
 
 
-def _residents(shard: Shard, stream: int, slots: np.ndarray, known: frozenset[str]) -> dict[str, np.ndarray]:
-    """One stream's columns."""
+def _words_of(shard: Shard, stream: int, slots: np.ndarray, known: frozenset[str]) -> dict[str, np.ndarray]:
+    """The words of a stream's slots that are state, and those that lead to its keys and its payload, read at once."""
+    fields = {name: word for name, word in fields_of(shard.plan, stream).items() if name not in known}
+    for link, d in enumerate(shard.plan.classes[stream]):
+        if d >= 0:
+            fields[f"key{link}"] = at.LINK0 + link * at.LINK_WORDS + at.Link.key
+    fields["row"] = at.Slot.row
+    read = live_columns.read_slots(shard.words, slots, np.array(list(fields.values()), np.int64))
+    return dict(zip(fields, read, strict=True))
+
+
+def _residents(shard: Shard, stream: int, found: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """One stream's columns but for codes, from words of its slots."""
     plan, words = shard.plan, shard.words
-    fields = {name: word for name, word in fields_of(plan, stream).items() if name not in known}
-    read = live_columns.read_slots(words, slots, np.array(list(fields.values()), np.int64))
-    found = dict(zip(fields, read, strict=True))
     found["cost"] = found["cost"] >> at.STREAM_BITS
     if plan.beside and not words.view(np.float64)[at.Head.sample_share]:
         found["departed"][:] = 0  # nothing is noted as long as all rows are stored
     for value in optional_fields(plan):
         if value.kind is float and value.name in found:
             found[value.name] = found[value.name].view(np.float64)
-    for link, d in enumerate(plan.classes[stream]):
+    return found
+
+
+def _codes(shard: Shard, stream: int, named: list[list[np.ndarray]], known: frozenset[str]) -> dict[str, np.ndarray]:
+    """One stream's codes, from the keys that its residents have named last in each directory."""
+    found = {}
+    for link, d in enumerate(shard.plan.classes[stream]):
         if d >= 0 and f"code{link}" not in known:
-            found[f"code{link}"] = _unmixed(live_columns.read_codes(words, slots, int(d), link))
+            top = int(view(shard.words, at.Head.dirs_at, shard.plan.directories, at.DIR_SIZE)[d, at.Directory.top])
+            codes = live_columns.read_keys(shard.words, int(d), np.arange(top), at.Key.code)
+            found[f"code{link}"] = _unmixed(codes)[named[d][-1]]
     return found
 
 

@@ -194,14 +194,15 @@ class _Building:
     def _all_residents(self, words: np.ndarray) -> None:
         seqs = [self._column(s, "seq") for s in range(self.plan.streams)]
         _check(checks.all_different(seqs, words), "seq")
+        codes = np.empty((self.plan.directories, int(words[at.Head.key_cap])), np.int64)
         for s in range(self.plan.streams):
-            self._residents(words, s)
+            self._residents(words, s, codes)
         pools = view(words, at.Head.pools_at, self.plan.pools, at.POOL_SIZE)
         used, caps = pools[:, [at.Pool.used_rows, at.Pool.used_bytes]], pools[:, [at.Pool.cap_rows, at.Pool.cap_bytes]]
         peaks = words[[at.Head.peak_rows, at.Head.peak_bytes]]  # noted whenever something was shed, or could have been
         _check(bool((used <= caps).all()) and bool((used.sum(axis=0) <= peaks).all()), "cost")
 
-    def _residents(self, words: np.ndarray, stream: int) -> None:
+    def _residents(self, words: np.ndarray, stream: int, known_codes: np.ndarray) -> None:
         plan, size = self.plan, self.sizes[stream]
         time, seq, cost = (self._column(stream, name) for name in ("time", "seq", "cost"))
         self._check_residents(words, stream, time, seq, cost)
@@ -218,7 +219,7 @@ class _Building:
                 numbers[column] = self._column(stream, f"number{column}")
         if plan.joins is not None:
             _check(checks.joins_of_rows(numbers[0], stream, plan), f"{stream}.number0")
-        fits = live_columns.add_residents(words, stream, Residents(time, seq, cost, codes, numbers))
+        fits = live_columns.add_residents(words, stream, Residents(time, seq, cost, codes, numbers), known_codes)
         _check(fits, "keys")
         self._more_of_residents(words, stream)
 
@@ -235,7 +236,7 @@ class _Building:
         if plan.releases:
             status = self._column(stream, "status")
             _check(bool(((status >= 0) & (status <= at.SPARED)).all()), f"{stream}.status")
-            rows = np.where(status >= at.NO, at.BARE, np.arange(len(status)))
+            rows = np.where(is_bare(plan, status, self._column(stream, "cost")), at.BARE, np.arange(len(status)))
             live_columns.write_slots(words, first, at.Slot.row, rows)
         if plan.beside:
             departed = self._column(stream, "departed")
@@ -315,6 +316,11 @@ class _Building:
         _check(len({len(column) for column in kept.values()}) <= 1, "leaf")
         count = live_columns.finish(self.plan.hooks, words, ends, turn)
         _check(all(len(column) == count for column in kept.values()), "leaf")
+
+
+def is_bare(plan: Plan, status: np.ndarray, cost: np.ndarray) -> np.ndarray:
+    """Which residents are without payload, and charged so: No rows; where these are demoted, only some of them."""
+    return (status >= at.NO) & (cost == plan.row_bytes()) if plan.demotes else status >= at.NO
 
 
 def _check(fine: bool, name: str) -> None:
