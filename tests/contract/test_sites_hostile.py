@@ -28,7 +28,6 @@ from windrow.sites.ground.door import PREFACE
 from windrow.sites.ground.handing import Handing
 from windrow.sites.ground.serving import Serving, serve
 from windrow.sites.messages import MAGIC, VERSION, Message
-from windrow.sites.site import Site
 
 __all__ = ["certificates"]  # a fixture
 
@@ -48,7 +47,7 @@ TALKATIVE = {"sequences": {"a": [["b", "SM-D1"]], "b": [["a", "SP-D"]]}}  # B sa
 
 def messages(file: Path) -> Iterator[bytes]:
     """What site B really says to A."""
-    site = Site(wr.sites.describe(file).network, "B")
+    site = wr.sites.describe(file).course("B")
     for interval in range(6):
         table = rows(ord("b"))
         mine = table.filter(pa.compute.equal(pa.compute.divide(table["t"], 10), interval))

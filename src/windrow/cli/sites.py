@@ -84,7 +84,10 @@ def simulate(
     setting = read_setting(file)
     tables = _tables(setting)
     found = _planned(setting, tables, objective, planner).plan if plan_file is None else read_plan(plan_file)[0]
-    ran = run(found, tables, setting.links, seed=seed, step_seconds=setting.step_seconds)
+    ran = run(
+        found, tables, setting.links, seed=seed, step_seconds=setting.step_seconds, replan=setting.replan,
+        memory=setting.memory, policy=setting.policy,
+    )  # fmt: skip
     if out is not None:
         with open_writer(out, ran.table.schema, setting.files.values()) as writer:
             writer.write(ran.table)
@@ -122,6 +125,11 @@ def _told(ran: Any) -> str:
         + (f", {facts['money']:.4g} to pay" if facts["money"] else ""),
         f"delay after an interval: {facts['delay_mean_s']:.3f} s on average, {facts['delay_max_s']:.3f} s at most",
     ]
+    for plan in facts["plans"][1:]:
+        lines.append(f"plan {plan['number']} from interval {plan['begins']:,}: {plan['why']}")
+    if (held := ran.metrics) is not None:
+        recall = "cannot be told" if held.recall is None else f"{held.recall:.1%}"
+        lines.append(f"recall {recall}, {held.shed:,} rows shed by windows and stores of all sites")
     for name, link in facts["links"].items():
         told = f"{link['bytes']:,} bytes, {link['messages']:,} messages, {link['empty']:,} of them without rows"
         lines.append(f"  {name}: {told}")

@@ -3,6 +3,7 @@
     probe      who matches, among the present residents? Each row by itself; nothing changes
     partners   who has a match at all? The same without payload, and each row stops at its first match
     store      a push whose rows find no matches
+    meet       a push whose rows are not stored: policies and the estimate of recall learn from them
     finish     the end of input: every resident expires
 
     probe(rows) and then store(rows) of one stream find and leave what push(rows) finds and leaves, as long as nothing
@@ -26,6 +27,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from windrow.engine import taking
 from windrow.engine.emit import Found, verified
 from windrow.engine.engine import Engine
 from windrow.engine.prepare import Rows
@@ -63,6 +65,15 @@ def store(engine: Engine, batches: Mapping[str, Any], watermark: dt.datetime | i
     """Take rows as `push` does, except that they look for no matches: none is found and none is counted."""
     rows, mark = engine.coded(batches, watermark)
     engine._take(engine.judged(rows, mark), mark, probing=False)
+
+
+def meet(engine: Engine, batches: Mapping[str, Any], watermark: dt.datetime | int | None = None) -> Any:
+    """The matches of rows with the present residents; all is as after a push, except that none of the rows is stored.
+
+    They count as arrivals that expire at once. Of one engine; not of one with several shards.
+    """
+    rows, mark = engine.coded(batches, watermark)
+    return taking.take(engine, engine.judged(rows, mark), mark, storing=False)
 
 
 def finish(engine: Engine) -> None:

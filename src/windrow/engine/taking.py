@@ -43,18 +43,20 @@ class Prepared:
         self.payloads = [payload.table(r.table.select(payload.schema.names)) for payload, r in both]
 
 
-def take(engine: Engine, rows: list[Rows], mark: int, probing: bool = True) -> Any:
+def take(engine: Engine, rows: list[Rows], mark: int, probing: bool = True, storing: bool = True) -> Any:
     """Take rows of which it is known who is late, and a watermark: the matches, or None if the engine only counts.
 
-    If they are not probing, the rows are stored and find no matches.
+    If they are not probing, the rows are stored and find no matches; if they are not to be stored, they only probe.
     """
     prepared = Prepared(engine, rows)
     engine._interrupted = True
-    found = _drive(engine, prepared, mark, probing)
+    found = _drive(engine, prepared, mark, probing, storing)
     tables = found.tables()
     engine._false += found.false
     engine.bound()[1].settle_demoted(None if engine.count_only else prepared.payloads)
     _count(engine, prepared)
+    if not storing:
+        engine.bound()[1].pass_by(np.array([int(r.keep.sum()) for r in rows]))
     _keep(engine, prepared)
     _settle(engine, len(prepared.packed.order))
     engine._interrupted = False
@@ -64,7 +66,7 @@ def take(engine: Engine, rows: list[Rows], mark: int, probing: bool = True) -> A
 # -- probe and store -------------------------------------------------------------------------------------------------
 
 
-def _drive(engine: Engine, prepared: Prepared, mark: int, probing: bool) -> Found:
+def _drive(engine: Engine, prepared: Prepared, mark: int, probing: bool, storing: bool) -> Found:
     """Raise the watermark to a mark, and drive the shard through the rows."""
     binding, shard = engine.bound()
     packed, clock, seq = prepared.packed, int(shard.words[at.Head.clock]), int(shard.words[at.Head.seq])
@@ -79,6 +81,9 @@ def _drive(engine: Engine, prepared: Prepared, mark: int, probing: bool) -> Foun
     try:
         for where, records in packed.pieces(lambda coming: _ahead(engine, shard, packed, coming)):
             _get_ready(engine, shard, len(where))
+            if not storing:
+                live = records[at.R_LIVE :: packed.words]
+                live[live > 0] = at.PROBE_ONLY
             for matches in shard.advance(records, probing):
                 found.add(matches)
             now = shard.moved()

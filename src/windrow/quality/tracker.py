@@ -133,7 +133,9 @@ class Tracker:
         numbers, departed = self.lose(gone)
         while len(records) and not self.given_up:
             if self.share < 1.0:
+                probes = np.flatnonzero(records[at.R_LIVE :: words] == at.PROBE_ONLY)  # stored nowhere, nor here
                 mark_sample(self.shard.words, records, words, self.share, numbers, departed)
+                records[at.R_LIVE :: words][probes] = at.PROBE_ONLY
             stored = np.cumsum(records[at.R_LIVE :: words] == 1)
             taken = int(np.searchsorted(stored, free, side="right")) * words
             self.shard.count(records[:taken], probing)

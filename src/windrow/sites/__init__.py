@@ -3,6 +3,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from windrow.sites.council import Replan
 from windrow.sites.figures import Figures
 from windrow.sites.links import Link, Links
 from windrow.sites.planning import Planned, plan
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from windrow.sites.ground.status import status
 
 __all__ = [
-    "Branch", "Figures", "Leg", "Link", "Links", "Plan", "Planned", "Simulation", "plan", "simulate",
+    "Branch", "Figures", "Leg", "Link", "Links", "Plan", "Planned", "Replan", "Simulation", "plan", "simulate",
     "describe", "end", "feed", "results", "serve", "status",
 ]  # fmt: skip
 

@@ -98,7 +98,7 @@ class Offer(Tell):
         batch, clock = rows_in(parts[1]), rows_in(parts[2])
         assert parts[0] is not None and batch is not None
         self.gone = 0
-        self._update(interval, batch)
+        self._update(interval, self.store.admit(batch))
         wanted = self.values.number[passes(parts[0], self.values.codes)]
         mark = self.store.mark
         place = np.flatnonzero(np.isin(mark >> 1, wanted) & (mark & 1 == 0) & ~self.store.out)
@@ -120,7 +120,7 @@ class Echo(Tell):
         """Count the batch in, pass its keys."""
         batch, clock = rows_in(parts[1]), rows_in(parts[2])
         assert parts[0] is not None and batch is not None
-        self._update(interval, batch)
+        self._update(interval, self.store.admit(batch))
         self.moments.pass_on(clock)
         self.store.forget(self.moments.low(interval))
         return [bloom(self.values.codes[passes(parts[0], self.values.codes)])]

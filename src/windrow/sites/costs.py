@@ -167,8 +167,9 @@ class Model(ABC):
         if not known or not columns:
             width = sum(self.figures.widths.get(c, 8.0) for c in columns) + 8.0 * timed
             return ENVELOPE + HEADER_BYTES + rows * width
-        count = max(1, min(ceil(rows), SAMPLED))
-        apart = min(max(1, round(1 / max(share, 0.01))), MOST_APART)
+        there = min(self.figures.samples[c.partition(".")[0]].num_rows for c in columns)
+        count = max(1, min(ceil(rows), SAMPLED, there))
+        apart = max(1, min(round(1 / max(share, 0.01)), MOST_APART, there // count))
         key = (columns, count if timed else -count, apart)
         if key not in self._sizes:
             self._sizes[key] = self._sample(columns, count, timed, apart)

@@ -5,7 +5,6 @@ residents came before it, what the joined row has. It is where the paper's T-lim
 ties broken by (time, place of the stream in the query).
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
@@ -15,11 +14,27 @@ import numpy as np
 import pyarrow as pa
 
 from windrow.sites.bound import HEAD, NUMBER, TIME, UNTIL, Bound, is_joined
+from windrow.sites.budget import Share
 from windrow.sites.held import Held, Shape
 
-Windows = Callable[[Shape, str, pa.Schema, list[pa.DataType]], Held]
-"""Gives a site's window of a shape: the one that all users of the stream's batches share, whose label is empty, or the
-copy that one step keeps, whose label is the step's name."""
+
+class Windows:
+    """The windows and copies of a site.
+
+    One for all users of a stream's batches that ask it the same, or one that a step keeps for itself, whose label is
+    the step's name. Under a budget each step has its own (budget.py).
+    """
+
+    def __init__(self, share: Share | None = None) -> None:
+        self.share = share
+        self.held: dict[tuple[Shape, str], Held] = {}
+
+    def __call__(self, shape: Shape, label: str, user: str, schema: pa.Schema, types: list[pa.DataType]) -> Held:
+        key = (shape, label if self.share is None else user)
+        if key not in self.held:
+            self.held[key] = Held(shape, schema, types, self.share)
+        self.held[key].join_users(user)
+        return self.held[key]
 
 
 @dataclass(frozen=True)
@@ -114,8 +129,7 @@ class Window:
         wanted = {*edge.joined.names, TIME, HEAD, *(f"{TIME}.{name}" for name in edge.bound.far([edge.stream]))}
         kept = tuple(c for c in edge.batch.names if c in wanted and c != NUMBER)
         shape = edge.shape(kept)
-        self.held = windows(shape, label, edge.batch, [edge.arriving.field(c).type for c in shape.asked])
-        self.held.join_users(user)
+        self.held = windows(shape, label, user, edge.batch, [edge.arriving.field(c).type for c in shape.asked])
 
     def join(self, arriving: pa.Table, now: np.ndarray) -> pa.Table:
         """Each arriving row with the residents that it meets and that came before it."""
@@ -125,6 +139,7 @@ class Window:
         if not earlier.all():
             where = np.flatnonzero(earlier)
             rows, residents = rows[where], residents.take(pa.array(where))
+        self.held.joined = (self.held.joined or 0) + len(rows)
         return self._joined(arriving, rows, residents)
 
     def _earlier(self, arriving: pa.Table, rows: np.ndarray, residents: pa.Table) -> np.ndarray:

@@ -122,9 +122,9 @@ def measured(bound: Bound, samples: Mapping[str, Any], unit_seconds: float) -> F
     meetings = {}
     for a in bound.query.names:
         for b in bound.query.names:
-            if a != b and _equal(bound, a, b):
+            if a != b and by_equality(bound, a, b):
                 meetings[a, b] = _measured(bound, a, b, rows[a], rows[b])
-    window = {name: _window_rows(bound, name, table) for name, table in rows.items()}
+    window = {name: window_rows(bound, name, table) for name, table in rows.items()}
     widths = {c: t[c].nbytes / max(t.num_rows, 1) for t in rows.values() for c in t.column_names if c[0] != "@"}
     rates = {name: table.num_rows / span for name, table in rows.items()}
     intervals = max(span / (bound.tau * unit_seconds), 1.0)
@@ -178,7 +178,8 @@ def wire_rows(bound: Bound, name: str, table: pa.Table) -> pa.Table:
     return pa.Table.from_arrays(columns, schema=schema)
 
 
-def _equal(bound: Bound, a: str, b: str) -> bool:
+def by_equality(bound: Bound, a: str, b: str) -> bool:
+    """Whether rows of one stream can meet the window of another by equal keys."""
     try:
         return bool(bound.keys(b, (a,)).mine)
     except SpecError:
@@ -207,12 +208,22 @@ class _Moments:
 
 
 def _measured(bound: Bound, a: str, b: str, arriving: pa.Table, window: pa.Table) -> Meeting:
-    """Count partners by code, and keys by code and interval."""
     keys = bound.keys(b, (a,))
     ours, theirs = codes_of(window, keys.mine, keys.types), codes_of(arriving, keys.theirs, keys.types)
+    return meeting_of(bound, b, arriving[TIME].to_numpy(), theirs, window, ours)
+
+
+def meeting_of(
+    bound: Bound, stream: str, time: np.ndarray, theirs: np.ndarray, window: pa.Table, ours: np.ndarray
+) -> Meeting:
+    """Count partners by code, and keys by code and interval.
+
+    Of arriving rows times and codes are given, of the window its rows (times, and numbers where it is in rows) and
+    their codes.
+    """
     if not len(ours) or not len(theirs):
         return Meeting(0.0, 0.0, 0.0, 0.0, 1.0, 1.0)
-    scale, time = _Moments(bound, b, window), arriving[TIME].to_numpy()
+    scale = _Moments(bound, stream, window)
     begin, until, now = scale.begin, scale.until, scale.at(time)
     low, high = scale.ends(time)
     begun, ended = _Ranks(ours, begin), _Ranks(ours, until)
@@ -264,7 +275,7 @@ class _Ranks:
         return self._count(codes, np.searchsorted(self.moments, moments, side="right"))
 
 
-def _window_rows(bound: Bound, name: str, rows: pa.Table) -> float:
+def window_rows(bound: Bound, name: str, rows: pa.Table) -> float:
     """How many rows are in the window, on average over the rows' own times."""
     life = bound.lives[name]
     if life.rows is not None:

@@ -25,11 +25,13 @@ from windrow.engine.engine import Engine
 from windrow.kernels import layout as at
 from windrow.kernels.layout import LOW
 from windrow.sites.bound import parts
+from windrow.sites.budget import Share
 from windrow.spec import Query, Stream, Window, split_reference
 from windrow.spec.predicates import Predicate
 from windrow.state.columns import empty_table
 
 LAST, NOW, ROW = "@last", "@now", "@row"
+NEVER_LATE = 2**61  # units of moments
 LAZY = 8  # releases, after which rows expire though none are stored
 
 
@@ -69,8 +71,14 @@ def _renamed(side: Any, places: dict[str, str]) -> Any:
 class Held:
     """The residents of one window, asked about one set of predicates."""
 
-    def __init__(self, shape: Shape, schema: pa.Schema, asked: Sequence[pa.DataType]) -> None:
-        """`schema` has the columns of residents, `asked` the types of the columns that arriving rows bring."""
+    def __init__(
+        self, shape: Shape, schema: pa.Schema, asked: Sequence[pa.DataType], share: Share | None = None
+    ) -> None:
+        """`schema` has the columns of residents, `asked` the types of the columns that arriving rows bring.
+
+        With a share of a budget, what does not fit is shed by a policy. Arriving rows teach it, so they are pushed and
+        not stored. Times are last moments, far ahead of those who ask: nobody may be late for them when memory is full.
+        """
         self.shape = shape
         self.kept = [schema.field(name) for name in shape.kept]
         columns = {field.name: field for field in [*self.kept, *(schema.field(c) for c in shape.own)]}
@@ -78,12 +86,18 @@ class Held:
         self.arriving = pa.schema(
             [pa.field(NOW, pa.int64()), pa.field(ROW, pa.int64()), *(pa.field(str(k), t) for k, t in enumerate(asked))]
         )
+        self.share = share
         streams = [Stream("w", LAST, Window.time(1)), Stream("p", NOW, Window.unbounded())]
         select = [(f"p.{ROW}", ROW), *((f"w.{field.name}", field.name) for field in self.kept)]
         self.query = Query(streams=streams, on=shape.rewritten(), select=select, policy="fifo")
+        if share is not None:
+            streams[1] = Stream("p", NOW, Window.time(NEVER_LATE))  # some policies ask how long windows are
+            streams = [stream.with_(lateness=NEVER_LATE) for stream in streams]
+            self.query = self.query.with_(streams=streams, memory=share.memory, policy=share.policy)
         self.engine = Engine(self.query, {"w": self.residents, "p": self.arriving}, own_clock=False)
         self.users: dict[str, int] = {}
         self.stored = -1
+        self.joined: int | None = None  # pairs that were joined: those whose resident came first
         self._raised, self._releases = LOW, 0
 
     def join_users(self, user: str) -> None:
@@ -118,19 +132,25 @@ class Held:
         """
         self.users[user] = max(self.users[user], moment)
         self._releases += 1
-        if self.low > self._raised and self._releases % LAZY == 0 and self.resident_rows:
+        lazy = self.share is None and self._releases % LAZY != 0
+        if self.low > self._raised and not lazy and (self.resident_rows or self.share is not None):
             self.engine.push({}, watermark=self.low)
             self._raised = self.low
 
     def probe(self, now: np.ndarray, columns: Sequence[Any]) -> tuple[np.ndarray, pa.Table]:
         """Pairs: the places of arriving rows, and the residents that they meet."""
-        if not len(now) or not self.resident_rows:
+        if not len(now) or (self.share is None and not self.resident_rows):
             return np.zeros(0, np.int64), empty_table(pa.schema(self.kept))
-        found = stages.probe(self.engine, {"p": self._asking(now, columns)})
+        ask = stages.probe if self.share is None else stages.meet
+        found = ask(self.engine, {"p": self._asking(now, columns)})
         return found[ROW].to_numpy(), found.drop_columns([ROW])
 
     def partners(self, now: np.ndarray, columns: Sequence[Any]) -> np.ndarray:
         """Which arriving rows meet somebody."""
+        if self.share is not None:
+            met = np.zeros(len(now), np.bool_)
+            met[self.probe(now, columns)[0]] = True
+            return met
         if not len(now) or not self.resident_rows:
             return np.zeros(len(now), np.bool_)
         return stages.partners(self.engine, {"p": self._asking(now, columns)})["p"]
@@ -147,9 +167,11 @@ class Held:
 
     def snapshot(self) -> tuple[dict[str, Any], bytes]:
         """What is held, as a header of JSON values and the engine's own snapshot."""
-        return {"users": self.users, "stored": self.stored}, self.engine.snapshot()
+        head = {"users": self.users, "stored": self.stored, "raised": self._raised, "joined": self.joined}
+        return head, self.engine.snapshot()
 
     def restore(self, header: dict[str, Any], data: bytes) -> None:
         """Go on from a snapshot."""
-        self.users, self.stored = dict(header["users"]), int(header["stored"])
+        self.users, self.stored, self._raised = dict(header["users"]), int(header["stored"]), int(header["raised"])
+        self.joined = header["joined"]
         self.engine = Engine.restore(data, own_clock=False)

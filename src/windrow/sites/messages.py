@@ -70,6 +70,18 @@ class Message:
         except _UNREADABLE as error:
             raise InputError(f"this is no message of plan {plan}: {error}") from None
 
+    @staticmethod
+    def plan_of(data: bytes | memoryview) -> str:
+        """The plan that a message says it is of, or an InputError if this is no message."""
+        try:
+            view = memoryview(data)
+            magic, length = _HEAD.unpack_from(view)
+            if magic != MAGIC or length > MOST_HEADER:
+                raise ValueError("it does not begin as one")
+            return str(json.loads(bytes(view[_HEAD.size : _HEAD.size + length]))[1])
+        except (ValueError, KeyError, IndexError, TypeError, struct.error, RecursionError) as error:
+            raise InputError(f"this is no message of a plan: {error}") from None
+
     @classmethod
     def _decode(cls, view: memoryview, schema_of: Callable[[str], pa.Schema], plan: str) -> "Message":
         magic, length = _HEAD.unpack_from(view)

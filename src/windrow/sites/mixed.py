@@ -18,11 +18,11 @@ import numpy as np
 import pyarrow as pa
 
 from windrow.sites.bound import NEVER, TIME
-from windrow.sites.edges import Edge, Moments, Window, Windows
+from windrow.sites.edges import Edge, Window, Windows
 from windrow.sites.messages import Part
 from windrow.sites.rows import RowStore
 from windrow.sites.semijoins import copied
-from windrow.sites.steps import State, Step, rows_in
+from windrow.sites.steps import State, Step, Timed, rows_in
 from windrow.sites.values import PLACES, Codes, Values, codes_of, places
 from windrow.state.columns import empty_table
 
@@ -34,15 +34,16 @@ def key_schema(edge: Edge) -> pa.Schema:
     return pa.schema([edge.batch.field(c) for c in dict.fromkeys(edge.bound.keys(edge.stream, edge.done).mine)])
 
 
-class Tell(Step):
+class Tell(Timed):
     """Reads the window's batch, its clock: writes new values (v_J), and counts or what is gone (v_C)."""
+
+    stores = 1
 
     def __init__(self, edge: Edge, name: str, windows: Windows) -> None:
         super().__init__(edge, name, windows)
         self.keys = edge.bound.keys(edge.stream, edge.done)
         self.values = Values()
-        self.moments = Moments(edge)
-        self.store = RowStore(self.kept(edge))  # its marks: the number of the row's entry
+        self.store = RowStore(self.kept(edge), windows.share)  # its marks: the number of the row's entry
 
     @staticmethod
     def kept(edge: Edge) -> pa.Schema:
@@ -57,13 +58,16 @@ class Tell(Step):
         """Algorithm 9 at the window, without full rows."""
         batch, clock = (rows_in(part) for part in parts)
         assert batch is not None
-        told, _ = self._update(interval, batch)
+        told, _ = self._update(interval, self.store.admit(batch))
         self.moments.pass_on(clock)
         self.store.forget(NEVER)
         return told
 
     def _update(self, interval: int, batch: pa.Table) -> tuple[list[Part], np.ndarray]:
-        """Count new rows and those that expire: new values and counts; and which entry each row of the batch has."""
+        """Count new rows and those that expire: new values and counts; and which entry each row of the batch has.
+
+        The batch is what the store has room for (`RowStore.admit`).
+        """
         place, first = self.values.add(self.codes(batch))
         number = self.values.number[place]
         until = self.edge.bound.until(self.edge.stream, batch)
@@ -93,13 +97,13 @@ class Tell(Step):
         return batch.select(key_schema(self.edge).names).take(pa.array(first))
 
     def state(self) -> State:
-        numbers = {"before": self.moments.before, "first": self.store.first}
+        numbers = {"before": self.moments.before, "store": self.store.numbers()}
         return numbers | {"next": self.values.next}, {"values": self.values.table(), "rows": self.store.table()}
 
     def load(self, numbers: dict[str, Any], tables: dict[str, pa.Table]) -> None:
         self.moments.before = int(numbers["before"])
         self.values = Values.of(tables["values"], int(numbers["next"]))
-        self.store = RowStore.of(tables["rows"], int(numbers["first"]))
+        self.store.load(tables["rows"], numbers["store"])
 
 
 class Known(Step):
@@ -200,6 +204,7 @@ class Answer(Tell):
         assert batch is not None
         answered = empty_table(copied(self.edge)) if asked is None else self._answer(asked)
         self.lows.append(self.moments.low(interval))
+        batch = self.store.admit(batch)
         told, number = self._update(interval, batch)
         place, here = self._places(number)
         sent = np.zeros(len(number), np.bool_)
@@ -237,13 +242,14 @@ class Answer(Tell):
         self.lows = tables["lows"]["low"].to_pylist()
 
 
-class Meet(Step):
+class Meet(Timed):
     """Reads arriving rows, new full rows, full rows that were asked for, the clock: writes the joined rows."""
+
+    stores = 1
 
     def __init__(self, edge: Edge, name: str, windows: Windows) -> None:
         super().__init__(edge, name, windows)
         self.window = Window(edge, windows, name, label=name)
-        self.moments = Moments(edge)
 
     def run(self, interval: int, parts: list[Part | None]) -> list[Part]:
         """Insert, join, let go."""
@@ -257,9 +263,3 @@ class Meet(Step):
         self.moments.pass_on(clock)
         self.window.held.release(self.name, self.moments.low(interval + 1))
         return [Part(joined)]
-
-    def state(self) -> State:
-        return {"before": self.moments.before}, {}
-
-    def load(self, numbers: dict[str, Any], tables: dict[str, pa.Table]) -> None:
-        self.moments.before = int(numbers["before"])

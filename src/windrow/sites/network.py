@@ -71,11 +71,23 @@ def node_name(below: str, stream: str) -> str:
 
 
 class Network:
-    """The steps of a plan, in an order in which each comes after those whose channels it reads without a lag."""
+    """The steps of a plan, in an order in which each comes after those whose channels it reads without a lag.
 
-    def __init__(self, plan: Plan, schemas: Mapping[str, pa.Schema], heads: Collection[str] | None = None) -> None:
+    A network that takes over from another (`number` is not 0) joins the rows of the intervals from `begin` on. Its
+    steps take one interval more, the one before: in it each stream brings all rows that may still be met, and windows
+    and copies are filled with them; nobody arrives, so nothing is found that was found before.
+    """
+
+    def __init__(
+        self, plan: Plan, schemas: Mapping[str, pa.Schema], heads: Collection[str] | None = None, number: int = 0,
+        begin: int = 0,
+    ) -> None:  # fmt: skip
         """`heads`: the streams whose sequences are run; None is all, which makes the join."""
         self.plan, self.bound = plan, plan.bound(schemas)
+        self.number, self.begin = number, begin
+        self.first = begin - 1 if number else 0  # the interval that steps take first
+        self.id = f"{plan.id}.{number}" if number else plan.id
+        self.tag = f"{number}:" if number else ""  # before the names of its steps in messages
         self.steps: list[Placed] = []
         self.schemas: dict[str, pa.Schema] = {}
         self.sources: dict[str, str] = {}  # channels that sites feed: the stream of each
@@ -89,6 +101,7 @@ class Network:
             self._add_tree(plan.tree)
         self.results = [port.channel for step in self.steps if step.kind is Deliver for port in step.writes]
         self.writers = {port.channel: (step, port.lag) for step in self.steps for port in step.writes}
+        self.shortfalls = self._shortfalls()
 
     def _add_source(self, stream: str) -> None:
         self.schemas[stream] = self.bound.rows_schema((stream,))
@@ -138,6 +151,34 @@ class Network:
         self.steps.append(step)
         for port, schema in zip(step.writes, step.kind.schemas(step.edge), strict=True):
             self.schemas[port.channel] = schema
+
+    def silent(self, step: Placed, port: Port) -> bool:
+        """Whether nobody arrives by a port in the interval that fills windows.
+
+        In a tree the rows of that interval are joined with each other below the last node, whose window is joined rows.
+        """
+        last = not self.plan.tree or step.edge.stream == self.plan.tree[-1].stream
+        last |= bool(self.plan.tree) and step.edge.head == self.plan.tree[-1].stream
+        return port.channel == step.edge.head and last
+
+    def first_of(self, step: str) -> int:
+        """The first interval of which a step, as messages call it, sends a message."""
+        return self.first + min((w.lag for s in self.steps if self.tag + s.name == step for w in s.writes), default=0)
+
+    def _shortfalls(self) -> dict[str, int]:
+        """How many of the last intervals each step never takes, since what it reads of them is written later."""
+        short = dict.fromkeys((step.name for step in self.steps), 0)
+        moved = True
+        while moved:
+            moved = False
+            for step in self.steps:
+                for port in step.reads:
+                    if port.channel in self.writers:
+                        writer, lag = self.writers[port.channel]
+                        found = short[writer.name] + lag - port.lag
+                        if found > short[step.name]:
+                            short[step.name], moved = found, True
+        return short
 
     def known(self, channel: str) -> bool:
         """Whether the plan has a channel: the clock of a window in time is not there."""

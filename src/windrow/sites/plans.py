@@ -87,10 +87,9 @@ class Plan(Record):
         dense_counts: bool = False,
         tree: Sequence[Any] = (),
     ) -> None:
+        sites, sequences = dict(sites), dict(sequences or {})
         if set(sites) != set(query.names):
-            raise SpecError(
-                f"sites must say where each of the streams {', '.join(query.names)} is, got {dict(sites)!r}"
-            )
+            raise SpecError(f"sites must say where each of the streams {', '.join(query.names)} is, got {sites!r}")
         branches = _branches(tree, query)
         if bool(sequences) == bool(branches):
             raise SpecError("a plan has either sequences, one for each stream, or a tree")

@@ -1,8 +1,12 @@
 """Row store: the rows of a window at its own site by sequence, for semijoins that send some of them."""
 
+from collections.abc import Mapping
+
 import numpy as np
 import pyarrow as pa
 
+from windrow.engine.metrics import StreamMetrics
+from windrow.sites.budget import STORED_BYTES, Share
 from windrow.state.columns import empty_table
 
 LAST, MARK, OUT = "@last", "@mark", "@out"
@@ -12,10 +16,12 @@ class RowStore:
     """Rows by sequence number, with their last moment and a word that programs write (sent, or the entry's number).
 
     A row is *out* when its last moment has passed and it has been counted; it is forgotten when nobody can ask for it.
+    With a share of a budget, a store that is full takes no more rows until some are forgotten.
     """
 
-    def __init__(self, schema: pa.Schema) -> None:
-        self.schema = schema
+    def __init__(self, schema: pa.Schema, share: Share | None = None) -> None:
+        self.schema, self.share = schema, share
+        self.came = self.shed = self.peak_rows = self.peak_bytes = 0
         self.first = 0  # the sequence number of the first row that is there
         self.until = np.zeros(0, np.int64)
         self.mark = np.zeros(0, np.int64)
@@ -28,6 +34,27 @@ class RowStore:
         """The sequence number of the next row."""
         return self.first + len(self.until)
 
+    def admit(self, batch: pa.Table) -> pa.Table:
+        """The rows of a batch that there is room for, the first ones: others are shed."""
+        self.came += batch.num_rows
+        if self.share is None or not batch.num_rows:
+            return batch
+        width = batch.select(self.schema.names).nbytes / batch.num_rows
+        room = min(self.share.room(len(self.until), self.nbytes, width), batch.num_rows)
+        self.shed += batch.num_rows - room
+        return batch.slice(0, room)
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes that a budget is charged."""
+        return len(self.until) * STORED_BYTES + sum(chunk.nbytes for chunk in self.chunks)
+
+    def counters(self) -> StreamMetrics:
+        """What became of the rows that came."""
+        alive = len(self.until)
+        return StreamMetrics(arrived=self.came, expired=self.came - self.shed - alive, shed=self.shed,
+                             resident_rows=alive, resident_bytes=self.nbytes)  # fmt: skip
+
     def append(self, rows: pa.Table, until: np.ndarray, mark: np.ndarray, out: np.ndarray | None = None) -> None:
         """Add rows behind the others."""
         if rows.num_rows:
@@ -35,6 +62,7 @@ class RowStore:
             self.until = np.concatenate([self.until, until])
             self.mark = np.concatenate([self.mark, mark])
             self.out = np.concatenate([self.out, np.zeros(len(until), np.bool_) if out is None else out])
+            self.peak_rows, self.peak_bytes = max(self.peak_rows, len(self.until)), max(self.peak_bytes, self.nbytes)
 
     def expire(self, moment: int) -> np.ndarray:
         """The places of rows whose last moment is before this one and that were not out: they are now."""
@@ -66,11 +94,14 @@ class RowStore:
             rows = rows.append_column(name, pa.array(column))
         return rows
 
-    @classmethod
-    def of(cls, table: pa.Table, first: int) -> "RowStore":
-        """The store whose table this is."""
-        store = cls(table.drop_columns([LAST, MARK, OUT]).schema)
-        store.first = first
+    def numbers(self) -> dict[str, int]:
+        """What belongs to the table, as numbers."""
+        names = ("first", "came", "shed", "peak_rows", "peak_bytes")
+        return {name: int(getattr(self, name)) for name in names}
+
+    def load(self, table: pa.Table, numbers: Mapping[str, int]) -> None:
+        """Go on from a table and its numbers."""
         out = table[OUT].to_numpy(zero_copy_only=False).copy()
-        store.append(table, table[LAST].to_numpy(), table[MARK].to_numpy().copy(), out)
-        return store
+        self.append(table, table[LAST].to_numpy(), table[MARK].to_numpy().copy(), out)
+        for name, value in numbers.items():
+            setattr(self, name, value)

@@ -11,29 +11,29 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from windrow.sites.edges import Edge, Moments, Window, Windows
+from windrow.sites.edges import Edge, Window, Windows
 from windrow.sites.messages import Part
 from windrow.sites.rows import RowStore
-from windrow.sites.steps import State, Step, rows_in
+from windrow.sites.steps import State, Timed, rows_in
 from windrow.state.columns import empty_table
 
 SEQ = "@seq"
 
 
-class Unsent(Step):
+class Unsent(Timed):
     """Reads partial rows (K1), the window's batch, its clock: writes the rows that the copy lacks (delta W2').
 
     With them goes how many of the rows that were sent have expired after the interval: the update of the copy.
     """
 
+    stores = 2
+
     def __init__(self, edge: Edge, name: str, windows: Windows) -> None:
         super().__init__(edge, name, windows)
         shape = edge.shape((SEQ,))
         schema = edge.batch.append(pa.field(SEQ, pa.int64()))
-        self.held = windows(shape, "", schema, [edge.arriving.field(c).type for c in shape.asked])
-        self.held.join_users(name)
-        self.moments = Moments(edge)
-        self.store = RowStore(self.schemas(edge)[0])  # its marks: 1 for a row that was sent
+        self.held = windows(shape, "", name, schema, [edge.arriving.field(c).type for c in shape.asked])
+        self.store = RowStore(self.schemas(edge)[0], windows.share)  # its marks: 1 for a row that was sent
 
     @staticmethod
     def schemas(edge: Edge) -> list[pa.Schema]:
@@ -43,7 +43,7 @@ class Unsent(Step):
         """Store the batch, find what is asked for, count what expires."""
         partial, batch, clock = (rows_in(part) for part in parts)
         assert partial is not None and batch is not None
-        self._take(interval, batch)
+        self._take(interval, self.store.admit(batch))
         rows = self._unsent(interval, partial)
         self.moments.pass_on(clock)
         low = self.moments.low(interval + 1)
@@ -69,24 +69,25 @@ class Unsent(Step):
         return self.store.take(place)
 
     def state(self) -> State:
-        numbers = {"before": self.moments.before, "first": self.store.first}
+        numbers = {"before": self.moments.before, "store": self.store.numbers()}
         return numbers, {"rows": self.store.table()}
 
     def load(self, numbers: dict[str, Any], tables: dict[str, pa.Table]) -> None:
         self.moments.before = int(numbers["before"])
-        self.store = RowStore.of(tables["rows"], int(numbers["first"]))
+        self.store.load(tables["rows"], numbers["store"])
 
 
-class Copied(Step):
+class Copied(Timed):
     """Reads arriving rows, the rows that the copy lacks, the window's clock: writes the joined rows.
 
     The copy is a queue in order of (time, sequence): rows that come later may be older than those that are there.
     """
 
+    stores = 1
+
     def __init__(self, edge: Edge, name: str, windows: Windows) -> None:
         super().__init__(edge, name, windows)
         self.window = Window(edge, windows, name, label=name)
-        self.moments = Moments(edge)
         self.queue = np.zeros(0, np.int64)  # the last moments of the rows in the copy, rising
 
     def run(self, interval: int, parts: list[Part | None]) -> list[Part]:

@@ -5,6 +5,9 @@ interval = "1 s"                    # how long rows are gathered
 delay = "100 ms"                    # how long a message may be under way before anybody waits
 result_at = "hub"                   # where matches go; left out, they stay where they arise
 objective = "bytes"                 # or "time", "money"
+replan = { every = "1 minute" }     # look at the plan again, and replace it where another costs less (council.py)
+memory = "64 MB"                    # what each site may hold; also in [sites.NAME]; not with replan (budget.py)
+policy = "prob"                     # by which windows that are full shed
 
 [streams.clicks]
 site = "edge"
@@ -32,6 +35,7 @@ import pyarrow as pa
 
 from windrow.errors import InputError, SpecError, alternatives
 from windrow.sites.bound import Bound
+from windrow.sites.council import Replan
 from windrow.sites.links import Links
 from windrow.sites.planning import Planned
 from windrow.sites.plans import Plan
@@ -42,6 +46,7 @@ _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _KEYS = (
     "on", "select", "interval", "delay", "result_at", "objective", "planner", "origin", "step_seconds", "streams",
     "links", "patience", "plan", "sites", "security", "hold", "snapshot",
+    "replan", "memory", "policy",
 )  # fmt: skip
 _STREAM = ("site", "file", "time", "window", "window_rows", "where", "lateness")
 _SERVED = ("schema", "follow", "pace", "starts", "idle")  # read by ground/description.py, as are the last five above
@@ -63,6 +68,30 @@ class Setting:
     origin: Any  # a number, a text, or a time; see origin_of
     step_seconds: float
     data: Mapping[str, Any]  # all that the file says
+
+    @property
+    def replan(self) -> Replan | None:
+        """When the plan is looked at again, if it is."""
+        given = self.data.get("replan")
+        if given is None:
+            return None
+        found = Replan.from_dict(given)
+        return found if found.objective else found.with_(objective=self.objective)
+
+    @property
+    def memory(self) -> Any:
+        """What each site may hold: one for all, those of sites that have their own, or None."""
+        every = self.data.get("memory")
+        sites = self.data.get("sites", {})
+        own = {name: entry["memory"] for name, entry in sites.items() if "memory" in entry}
+        if not own:
+            return every
+        return own if every is None else dict.fromkeys([*self.sites.values(), *sites], every) | own
+
+    @property
+    def policy(self) -> Any:
+        """By which policy windows that are full shed."""
+        return self.data.get("policy")
 
 
 def read_setting(path: Path) -> Setting:

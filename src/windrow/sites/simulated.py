@@ -8,7 +8,7 @@ decided by the tables, the plan, the links and the seed.
 import heapq
 import itertools
 from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,15 +16,19 @@ import numpy as np
 import pyarrow as pa
 
 from windrow.engine.intake import as_table
+from windrow.engine.metrics import Metrics
 from windrow.engine.prepare import rows_of, tables
 from windrow.errors import InputError
 from windrow.sites.bound import Bound
+from windrow.sites.budget import Budget, together
+from windrow.sites.council import Replan
+from windrow.sites.course import Course
 from windrow.sites.links import HEADER_BYTES, Link, Links
 from windrow.sites.messages import CODEC, Message
-from windrow.sites.network import Deliver, Network
+from windrow.sites.network import Deliver
 from windrow.sites.planning import Planned
 from windrow.sites.plans import Plan
-from windrow.sites.site import Outcome, Site
+from windrow.sites.site import Outcome
 from windrow.state.columns import empty_table
 
 ROW_SECONDS = 1e-6  # what a step is taken to need for a row that it reads
@@ -59,6 +63,9 @@ class Simulation:
     money: float = 0.0
     peak_rows: dict[str, int] = field(default_factory=dict)
     counters: dict[str, dict[str, int]] = field(default_factory=dict)
+    metrics: Metrics | None = None  # of all windows and stores under a budget, with one recall
+    held: dict[str, tuple[int, int]] = field(default_factory=dict)  # by site, under a budget: the most rows and bytes
+    plans: list[dict[str, Any]] = field(default_factory=list)  # number, id, the interval at which it began, and why
 
     @property
     def bytes(self) -> int:
@@ -91,6 +98,8 @@ class Simulation:
             "execution_s_per_s": self.execution,
             "money": self.money,
             "intervals": self.intervals,
+            "plans": self.plans,
+            "metrics": None if self.metrics is None else self.metrics.to_dict(),
             "links": {f"{a} -> {b}": vars(t) for (a, b), t in sorted(self.links.items())},
         }
 
@@ -98,7 +107,8 @@ class Simulation:
 def simulate(
     plan: Plan | Planned, inputs: Mapping[str, Any], links: Any = None, *, seed: int = 0, codec: str | None = CODEC,
     step_seconds: float = 1.0, restore: float = 0.0, heads: Collection[str] | None = None,
-    widths: Mapping[str, float] | None = None,
+    widths: Mapping[str, float] | None = None, replan: Replan | Sequence[tuple[int, Plan]] | None = None,
+    memory: Any = None, policy: Any = None,
 ) -> Simulation:  # fmt: skip
     """Run a plan over whole tables, one per stream, on simulated links.
 
@@ -111,14 +121,24 @@ def simulate(
         heads: the streams whose one-way joins are run; None is all of them, which makes the join.
         widths: bytes of columns, by which sizes of messages are reckoned instead of packing them: for rows that are
             only as wide as one says.
+        replan: when the plan is looked at again, and replaced by one that costs less; or (interval, plan) of plans that
+            replace each other from these intervals on.
+        memory: what each site may hold, in rows or bytes, or a mapping from sites; None is anything.
+        policy: by which windows that are full shed; None is "auto".
     """
+    if isinstance(replan, Replan) and replan.objective is None and isinstance(plan, Planned):
+        replan = replan.with_(objective=plan.search.model.objective)
     plan = plan.plan if isinstance(plan, Planned) else plan
     given = {name: as_table(inputs[name], name) for name in plan.query.names if name in inputs}
     if missing := [name for name in plan.query.names if name not in given]:
         raise InputError(f"simulate: there is no table for the stream {missing[0]!r}")
-    network = Network(plan, {name: table.schema for name, table in given.items()}, heads)
-    run = _Run(network, Links(links), seed, codec, step_seconds, restore, widths)
-    return run.run(cut(network.bound, given))
+    ways = Links(links)
+    schemas = {name: table.schema for name, table in given.items()}
+    how: dict[str, Any] = {"heads": heads, "links": ways, "step_seconds": step_seconds}
+    how |= {"budget": Budget.of(memory, policy)}
+    how |= {"replan": replan} if isinstance(replan, Replan) else {"switches": tuple(replan or ())}
+    run = _Run(lambda name: Course(plan, schemas, name, **how), plan, ways, seed, codec, step_seconds, restore, widths)
+    return run.run(given)
 
 
 def cut(bound: Bound, given: Mapping[str, pa.Table]) -> dict[str, list[tuple[int, pa.Table]]]:
@@ -142,52 +162,82 @@ class _Run:
     """One simulated run."""
 
     def __init__(
-        self, network: Network, links: Links, seed: int, codec: str | None, step_seconds: float, restore: float,
-        widths: Mapping[str, float] | None,
+        self, make: Callable[[str], Course], plan: Plan, links: Links, seed: int, codec: str | None,
+        step_seconds: float, restore: float, widths: Mapping[str, float] | None,
     ) -> None:  # fmt: skip
-        self.widths = widths
-        self.network, self.links, self.codec, self.restore = network, links, codec, restore
+        self.make, self.plan, self.widths = make, plan, widths
+        self.links, self.codec, self.restore = links, codec, restore
         self.random, self.chance = np.random.default_rng(seed), np.random.default_rng([seed, 1])
-        self.sites = {name: Site(network, name) for name in network.plan.places}
+        self.sites = {name: make(name) for name in plan.places}
+        self.bound = self.sites[plan.places[0]].bound
         self.result = Simulation(pa.table({}))
-        unit = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9, "steps": step_seconds}[network.bound.unit]
-        self.tau = network.bound.tau * unit
-        self.events: list[tuple[float, int, Any]] = []
+        unit = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9, "steps": step_seconds}[self.bound.unit]
+        self.tau = self.bound.tau * unit
+        self.events: list[tuple[float, int, str, Any]] = []
+        self.early: list[tuple[str, bytes]] = []  # messages of plans that their receivers do not know yet
         self.order = itertools.count()
         self.busy: dict[tuple[str, str], float] = defaultdict(float)
         self.found: list[pa.Table] = []
         self.peaks: dict[str, int] = defaultdict(int)
 
-    def run(self, pieces: dict[str, list[tuple[int, pa.Table]]]) -> Simulation:
+    def run(self, given: Mapping[str, pa.Table]) -> Simulation:
         """Feed every interval when it ends, deliver messages when they arrive."""
-        last = max((parts[-1][0] for parts in pieces.values() if parts), default=-1)
-        intervals = last + 1 + self.network.plan.tail
-        if intervals > MOST_INTERVALS:
-            raise InputError(f"the tables span {intervals:,} intervals: give the plan an origin, or a longer interval")
-        rows = {name: dict(parts) for name, parts in pieces.items()}
-        for interval in range(intervals):
-            self._deliver((interval + 1) * self.tau)
-            for stream, site in self.network.plan.sites:
-                outcome = self.sites[site].take(stream, interval, rows[stream].get(interval))
-                self._settle(site, outcome, (interval + 1) * self.tau)
-                self._advance(site, (interval + 1) * self.tau)
+        self.rows = {name: dict(parts) for name, parts in cut(self.bound, given).items()}
+        last = max((max(parts) for parts in self.rows.values() if parts), default=-1)
+        self.intervals = last + 1 + self.sites[self.plan.places[0]].tail
+        if self.intervals > MOST_INTERVALS:
+            raise InputError(
+                f"the tables span {self.intervals:,} intervals: give the plan an origin, or a longer interval"
+            )
+        self.taken = {stream: 0 for stream, _ in self.plan.sites}
+        for interval in range(self.intervals):
+            self.ended, now = interval, (interval + 1) * self.tau
+            self._deliver(now)
+            self._feed(interval + 1, now)
+        self.ended = self.intervals
         self._deliver(float("inf"))
         return self._close(last + 1)
 
+    def _feed(self, until: int, now: float) -> None:
+        """Let streams take the intervals that have ended; those of which the plan is not known yet wait."""
+        moved = True
+        while moved:
+            moved = False
+            for stream, name in self.plan.sites:
+                while self.taken[stream] < min(until, self.sites[name].limit):
+                    interval, moved = self.taken[stream], True
+                    outcome = self.sites[name].take(stream, interval, self.rows[stream].get(interval))
+                    self.taken[stream] += 1
+                    self._settle(name, outcome, now)
+                    self._advance(name, now)
+
     def _deliver(self, until: float) -> None:
         while self.events and self.events[0][0] <= until:
-            now, _, data = heapq.heappop(self.events)
-            message = data
-            if not isinstance(data, Message):
-                message = Message.decode(data, self.network.schema_of, self.network.plan.id)
-            self.sites[message.receiver].receive(message)
-            self._advance(message.receiver, now)
+            now, _, receiver, data = heapq.heappop(self.events)
+            self._arrive(receiver, data, now)
+            self._feed(self.ended, now)  # streams that had to wait for a plan
+
+    def _arrive(self, receiver: str, data: Any, now: float) -> None:
+        """Hand a message over, and then those that came before their plan."""
+        site = self.sites[receiver]
+        message = data if isinstance(data, Message) else site.decode(data)
+        if message is None:
+            self.early.append((receiver, data))
+            return
+        site.receive(message)
+        self._advance(receiver, now)
+        waiting, self.early = self.early, []
+        for name, early in waiting:
+            if name == receiver and self.sites[name].decode(early) is not None:
+                self._arrive(name, early, now)
+            else:
+                self.early.append((name, early))
 
     def _advance(self, name: str, now: float) -> None:
         self._settle(name, self.sites[name].advance(), now)
         self.peaks[name] = max(self.peaks[name], self.sites[name].resident_rows)
         if self.restore and self.chance.random() < self.restore:
-            self.sites[name] = Site.restore(self.sites[name].snapshot(), self.network)
+            self.sites[name] = self.make(name).restore(self.sites[name].snapshot())
 
     def _settle(self, name: str, outcome: Outcome, now: float) -> None:
         """Send what is to be sent, keep what was found."""
@@ -211,7 +261,7 @@ class _Run:
         begins = max(now, self.busy[ends])
         self.busy[ends] = begins + link.transfer(size)
         late = float(self.random.uniform(0, link.jitter.amount / 1e9)) if link.jitter.amount else 0.0
-        heapq.heappush(self.events, (self.busy[ends] + link.delay + late, next(self.order), data))
+        heapq.heappush(self.events, (self.busy[ends] + link.delay + late, next(self.order), message.receiver, data))
         traffic = self.result.links[ends]
         traffic.bytes += size
         traffic.messages += 1
@@ -227,11 +277,23 @@ class _Run:
         return table.num_rows * sum(widths.get(c, table.schema.field(c).type.bit_width / 8) for c in table.column_names)
 
     def _close(self, intervals: int) -> Simulation:
-        schema = next(Deliver.schemas(s.edge)[0] for s in self.network.steps if s.kind is Deliver)
+        network = self.sites[self.plan.places[0]].networks[0]
+        schema = next(Deliver.schemas(s.edge)[0] for s in network.steps if s.kind is Deliver)
         result = self.result
         result.table = pa.concat_tables(self.found) if self.found else empty_table(schema)
         result.intervals, result.seconds = intervals, intervals * self.tau
         result.peak_rows = dict(self.peaks)
+        result.plans = self.sites[self.plan.places[0]].plans()
+        if any(site.budget is not None for site in self.sites.values()):
+            matched: dict[str, int] = defaultdict(int)
+            for site in self.sites.values():
+                for edge, rows in site.matched.items():
+                    matched[edge] += rows
+            losses = [loss for site in self.sites.values() for loss in site.losses()]
+            result.metrics = together(losses, matched, self.plan.query.names)
+            for name, site in self.sites.items():
+                peaks = [(loss.metrics.peak_rows, loss.metrics.peak_bytes) for loss in site.losses()]
+                result.held[name] = (sum(rows for rows, _ in peaks), sum(size for _, size in peaks))
         for site in self.sites.values():
             result.counters |= {stream: dict(counts) for stream, counts in site.counters().items()}
         return result

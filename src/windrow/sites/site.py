@@ -1,28 +1,28 @@
-"""Site: one place with its streams: takes batches and messages, runs the steps that are ready, says what to send.
+"""Site: one place in a network, that is under one plan: runs the steps that are ready, says what to send.
 
-A site knows no clock and no network. A ground (simulated.py, or a real one) does three things with it:
+A site knows no clock and no network:
 
-    take(stream, interval, rows)   the rows of one of its streams for the next interval, when that interval has ended
-    receive(message)               a message of another site; one that came before is counted and ignored
-    step()                         run one step whose interval is all there: messages to send, and matches
-    advance()                      run them all
+    put(stream, interval, …)   the rows of one of its streams for an interval that has ended
+    receive(message)           a message of another site; one that came before is counted and ignored
+    step()                     run one step whose interval is all there: messages to send, and matches
+    advance()                  run them all
 
 `snapshot` is all of it as bytes: steps, windows, what waits in channels. A site that is restored writes the same
-messages again that it wrote after the snapshot; whoever had them ignores them.
+messages again that it wrote after the snapshot; whoever had them ignores them. `Course` (course.py) is what a ground
+sees: the site under one plan after another, and the rows of its streams.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 
 from windrow.errors import InputError, SnapshotError
+from windrow.sites.budget import Budget, Loss
 from windrow.sites.edges import Windows
-from windrow.sites.held import Held, Shape
-from windrow.sites.intake import Intake
 from windrow.sites.messages import Message, Part
 from windrow.sites.network import Network
+from windrow.sites.rows import RowStore
 from windrow.sites.steps import Placed, Step
 from windrow.state.snapshot import form
 
@@ -39,46 +39,30 @@ class Outcome:
 class Site:
     """A place of a network."""
 
-    def __init__(self, network: Network, name: str) -> None:
-        self.network, self.name = network, name
-        self.windows: dict[tuple[Shape, str], Held] = {}
+    def __init__(self, network: Network, name: str, budget: Budget | None = None) -> None:
+        self.network, self.name, self.budget = network, name, budget
         self.placed: list[Placed] = [step for step in network.steps if step.site == name]
-        self.steps: list[Step] = [p.kind(p.edge, p.name, self._window) for p in self.placed]
-        self.next: list[int] = [0] * len(self.steps)  # the interval that each step takes next
+        stores = sum(placed.kind.stores for placed in self.placed)
+        self.windows = Windows(None if budget is None else budget.share(name, stores))
+        self.steps: list[Step] = [p.kind(p.edge, p.name, self.windows) for p in self.placed]
+        self.next: list[int] = [network.first] * len(self.steps)  # the interval that each step takes next
         self.waiting: dict[str, dict[int, Part]] = {
             port.channel: {} for p in self.placed for port in p.reads if network.known(port.channel)
         }
-        mine = [stream for stream, site in network.plan.sites if site == name]
-        self.intakes = {stream: Intake(network.bound, stream) for stream in mine}
         self.repeated = 0  # messages that came again
-
-    def _window(self, shape: Shape, label: str, schema: pa.Schema, types: list[Any]) -> Held:
-        key = (shape, label)
-        if key not in self.windows:
-            self.windows[key] = Held(shape, schema, types)
-        return self.windows[key]
 
     # -- in --------------------------------------------------------------------------------------------------------
 
-    def take(self, stream: str, interval: int, rows: Any = None) -> Outcome:
-        """The rows of an own stream for the next interval (None: none), and that it has ended.
-
-        Rows of earlier intervals among them are late. What must be shipped to other sites is in the outcome.
-        """
-        intake = self.intakes[stream]
-        if rows is not None:
-            intake.feed(rows)
-        batch, clock = intake.close(interval)
-        outcome = Outcome()
-        parts = {stream: Part(batch), f"{stream}#": Part(clock)}
+    def put(self, stream: str, interval: int, rows: Part, clock: Part, outcome: Outcome) -> None:
+        """The rows of an own stream for an interval, and the times of all that came; what must be sent is said."""
+        parts = {stream: rows, f"{stream}#": clock}
         self._publish(f"{stream}@", interval, [(c, 0, p) for c, p in parts.items() if self.network.known(c)], outcome)
-        return outcome
 
     def receive(self, message: Message) -> bool:
         """Put a message where steps find it; False if it came before."""
-        if message.plan != self.network.plan.id or message.receiver != self.name:
+        if message.plan != self.network.id or message.receiver != self.name:
             raise InputError(
-                f"site {self.name!r} runs plan {self.network.plan.id} and got a message of plan {message.plan} "
+                f"site {self.name!r} runs plan {self.network.id} and got a message of plan {message.plan} "
                 f"to {message.receiver!r}"
             )
         fresh = False
@@ -128,18 +112,21 @@ class Site:
     def _ready(self, placed: Placed, interval: int) -> list[Part | None] | None:
         """What a step reads for an interval, if it is all there."""
         found: list[Part | None] = []
+        filling = bool(self.network.number) and interval == self.network.first
         for port in placed.reads:
-            if not self.network.known(port.channel) or interval < port.lag:
+            if not self.network.known(port.channel) or interval - self.network.first < port.lag:
                 found.append(None)
                 continue
             part = self.waiting[port.channel].get(interval - port.lag)
             if part is None:
                 return None
-            found.append(part)
+            found.append(Part(part.table.slice(0, 0)) if filling and self.network.silent(placed, port) else part)
         return found
 
     def _fire(self, k: int, parts: list[Part | None], outcome: Outcome) -> None:
         placed, interval = self.placed[k], self.next[k]
+        if interval == self.network.first and (clock := self._clock(placed, parts)) is not None:
+            self.steps[k].begin(clock.facts.get("before", 0))
         written = self.steps[k].run(interval, parts)
         self.next[k] += 1
         outcome.fired.append((placed.name, interval, sum(p.table.num_rows for p in parts if p is not None)))
@@ -155,11 +142,15 @@ class Site:
                 for old in [i for i in queue if i < needed]:
                     del queue[old]
 
+    def _clock(self, placed: Placed, parts: list[Part | None]) -> Part | None:
+        """The clock of the window that a step asks, if it reads one."""
+        return next((p for port, p in zip(placed.reads, parts, strict=True) if port.channel[-1:] == "#"), None)
+
     def _publish(self, step: str, interval: int, parts: list[tuple[str, int, Part]], outcome: Outcome) -> None:
         """Hand parts to the steps here, and put them into messages for the other sites that read them."""
         away: dict[str, dict[str, Part]] = {}
         for channel, lag, part in parts:
-            if interval < lag:
+            if interval - self.network.first < lag:
                 continue
             if channel in self.network.results:
                 if part.table.num_rows:
@@ -171,7 +162,8 @@ class Site:
                 else:
                     away.setdefault(site, {})[channel] = part
         for site, theirs in away.items():
-            outcome.messages.append(Message(self.network.plan.id, step, self.name, site, interval, theirs))
+            name = self.network.tag + step
+            outcome.messages.append(Message(self.network.id, name, self.name, site, interval, theirs))
 
     # -- snapshots -------------------------------------------------------------------------------------------------
 
@@ -187,51 +179,82 @@ class Site:
         for step, following in zip(self.steps, self.next, strict=True):
             numbers, tables = step.state()
             steps.append([step.name, following, numbers, {n: put(form.table_bytes(t)) for n, t in tables.items()}])
-        windows = [[header, put(data)] for header, data in (held.snapshot() for held in self.windows.values())]
+        windows = [[header, put(data)] for header, data in (held.snapshot() for held in self.windows.held.values())]
         waiting = {
             channel: [[i, dict(part.facts), put(form.table_bytes(part.table))] for i, part in sorted(queue.items())]
             for channel, queue in self.waiting.items()
         }
-        intakes = {}
-        for stream, intake in self.intakes.items():
-            numbers, table = intake.state()
-            intakes[stream] = [numbers, put(form.table_bytes(table))]
         header = {
-            "site": self.name, "plan": self.network.plan.id, "steps": steps, "windows": windows, "waiting": waiting,
-            "intakes": intakes, "repeated": self.repeated,
+            "site": self.name, "plan": self.network.id, "steps": steps, "windows": windows, "waiting": waiting,
+            "repeated": self.repeated,
         }  # fmt: skip
         return form.write(header, parts)
 
     @classmethod
-    def restore(cls, data: bytes, network: Network) -> "Site":
+    def restore(cls, data: bytes, network: Network, budget: Budget | None = None) -> "Site":
         """The site of a snapshot, in the network that it was taken from."""
         snap = form.read(data)
         head = snap.header
-        if head.get("plan") != network.plan.id:
-            raise SnapshotError(f"the snapshot is of plan {head.get('plan')}, not of plan {network.plan.id}")
-        site = cls(network, head["site"])
+        if head.get("plan") != network.id:
+            raise SnapshotError(f"the snapshot is of plan {head.get('plan')}, not of plan {network.id}")
+        site = cls(network, head["site"], budget)
         for k, (name, following, numbers, tables) in enumerate(head["steps"]):
             if site.steps[k].name != name:
                 raise SnapshotError.impossible(f"the step {name!r} is not at its place")
             site.next[k] = following
             site.steps[k].load(numbers, {n: form.table_of(snap.parts[at]) for n, at in tables.items()})
-        for held, (numbers, at) in zip(site.windows.values(), head["windows"], strict=True):
+        for held, (numbers, at) in zip(site.windows.held.values(), head["windows"], strict=True):
             held.restore(numbers, snap.parts[at].to_pybytes())
         for channel, queue in head["waiting"].items():
             site.waiting[channel] = {i: Part(form.table_of(snap.parts[at]), facts) for i, facts, at in queue}
-        for stream, (numbers, at) in head["intakes"].items():
-            site.intakes[stream].load(numbers, form.table_of(snap.parts[at]))
         site.repeated = head["repeated"]
         return site
 
     @property
     def resident_rows(self) -> int:
         """How many rows its windows and copies hold."""
-        return sum(held.resident_rows for held in self.windows.values())
+        return sum(held.resident_rows for held in self.windows.held.values())
 
-    def counters(self) -> dict[str, Mapping[str, int]]:
-        """What arrived at each own stream, and what was not joined."""
-        return {stream: intake.counters for stream, intake in self.intakes.items()}
+    def finished(self, end: int) -> bool:
+        """Whether all is done of a plan whose sources go up to an interval."""
+        short = self.network.shortfalls
+        return all(at >= end - short[placed.name] for placed, at in zip(self.placed, self.next, strict=True))
+
+    def lacking(self) -> dict[str, int]:
+        """Which other sites, or own streams, have not brought what steps wait for, and the interval."""
+        found: dict[str, int] = {}
+        for placed, interval in zip(self.placed, self.next, strict=True):
+            for port in placed.reads:
+                at = interval - port.lag
+                if not self.network.known(port.channel) or at < self.network.first or at in self.waiting[port.channel]:
+                    continue
+                home = self.network.home(port.channel)
+                who = f"site {home}"
+                if home == self.name:
+                    stream = self.network.sources.get(port.channel)
+                    if stream is None:
+                        continue  # another step here, which waits itself
+                    who = f"stream {stream}"
+                found[who] = min(at, found.get(who, at))
+        return found
+
+    def losses(self) -> list[Loss]:
+        """What windows and stores have taken, hold and have shed, where there is a budget."""
+        if self.windows.share is None:
+            return []
+        found, names = [], self.network.plan.query.names
+        of = {step.name: step.edge for step in self.steps}
+        for (_, user), held in self.windows.held.items():
+            found.append(Loss.of_window(of[user].name, of[user].stream, held.engine.metrics, held.joined, names))
+        for step in self.steps:
+            if isinstance(store := getattr(step, "store", None), RowStore):
+                found.append(Loss.of_store(step.edge.name, step.edge.stream, store, names))
+        return found
+
+    @property
+    def waiting_bytes(self) -> int:
+        """The bytes of what waits in channels."""
+        return sum(part.table.nbytes for parts in self.waiting.values() for part in parts.values())
 
 
 __all__ = ["Outcome", "Site", "Windows"]

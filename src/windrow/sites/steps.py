@@ -16,7 +16,7 @@ State is a few numbers, tables, and windows that steps of a site share; `state` 
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -53,8 +53,13 @@ class Placed:
 class Step(ABC):
     """One site's part of a program."""
 
+    stores: ClassVar[int] = 0  # windows, copies and stores of rows that it has
+
     def __init__(self, edge: Edge, name: str, windows: Windows) -> None:
         self.edge, self.name = edge, name
+
+    def begin(self, rows: int) -> None:  # noqa: B027 most do not count
+        """So many rows of the window's stream came before the first interval."""
 
     @abstractmethod
     def run(self, interval: int, parts: list[Part | None]) -> list[Part]:
@@ -74,22 +79,40 @@ class Step(ABC):
         return [edge.joined]
 
 
+class Timed(Step):
+    """A step that asks a window about moments, or lets go of rows by them."""
+
+    def __init__(self, edge: Edge, name: str, windows: Windows) -> None:
+        super().__init__(edge, name, windows)
+        self.moments = Moments(edge)
+
+    def begin(self, rows: int) -> None:
+        self.moments.before = rows
+
+    def state(self) -> State:
+        return {"before": self.moments.before}, {}
+
+    def load(self, numbers: dict[str, Any], tables: dict[str, pa.Table]) -> None:
+        self.moments.before = int(numbers["before"])
+
+
 def rows_in(part: Part | None) -> pa.Table | None:
     """The rows of a part, if it is there."""
     return None if part is None else part.table
 
 
-class Join(Step):
+class Join(Timed):
     """Reads arriving rows, the window's batch, its clock: writes the joined rows.
 
     The window takes the interval's batch when the arriving rows of the interval are here, and lets go of a row when the
     arriving rows of all intervals that could meet it have been joined: constraints 1 and 2.
     """
 
+    stores = 1
+
     def __init__(self, edge: Edge, name: str, windows: Windows) -> None:
         super().__init__(edge, name, windows)
         self.window = Window(edge, windows, name)
-        self.moments = Moments(edge)
 
     def run(self, interval: int, parts: list[Part | None]) -> list[Part]:
         """Store the batch, join, let go."""
@@ -102,12 +125,6 @@ class Join(Step):
         self.moments.pass_on(clock)
         self.window.held.release(self.name, self.moments.low(interval + 1))
         return [Part(joined)]
-
-    def state(self) -> State:
-        return {"before": self.moments.before}, {}
-
-    def load(self, numbers: dict[str, Any], tables: dict[str, pa.Table]) -> None:
-        self.moments.before = int(numbers["before"])
 
 
 class Project(Step):
@@ -127,16 +144,17 @@ class Project(Step):
 FOUND = pa.schema([pa.field("found", pa.bool_())])
 
 
-class Judge(Step):
+class Judge(Timed):
     """Reads partial rows, the window's batch, its clock: writes a bit for each partial row, whether it has partners.
 
     The reduced K1 of the paper is the partial rows themselves; both ends know their order, so a bit is enough.
     """
 
+    stores = 1
+
     def __init__(self, edge: Edge, name: str, windows: Windows) -> None:
         super().__init__(edge, name, windows)
         self.window = Window(edge, windows, name)
-        self.moments = Moments(edge)
 
     @staticmethod
     def schemas(edge: Edge) -> list[pa.Schema]:
@@ -153,12 +171,6 @@ class Judge(Step):
         self.moments.pass_on(clock)
         held.release(self.name, self.moments.low(interval + 1))
         return [Part(pa.table({"found": pa.array(found, pa.bool_())}, schema=FOUND))]
-
-    def state(self) -> State:
-        return {"before": self.moments.before}, {}
-
-    def load(self, numbers: dict[str, Any], tables: dict[str, pa.Table]) -> None:
-        self.moments.before = int(numbers["before"])
 
 
 class Reduce(Step):

@@ -412,6 +412,10 @@ class Shard:
         """A per-stream counter."""
         return view(self.words, at.Head.streams_at, self.plan.streams, at.STREAM_SIZE)[:, what].copy()
 
+    def pass_by(self, rows: np.ndarray) -> None:
+        """Count rows of each stream that have probed and are not stored: they have expired at once."""
+        view(self.words, at.Head.streams_at, self.plan.streams, at.STREAM_SIZE)[:, at.EXPIRED] += rows
+
     def stream_bytes(self) -> np.ndarray:
         """Bytes charged for each stream: its rows, and its part of the pool's keys, in proportion to its rows."""
         lines = view(self.words, at.Head.streams_at, self.plan.streams, at.STREAM_SIZE)

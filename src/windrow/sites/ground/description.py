@@ -6,6 +6,9 @@ Every site has a copy of the file. Beside what planning needs it has
                                                        { sequences = { clicks = [["orders", "SM-D1"]], … } }
     hold = "256 MB"                                    what a site may hold for others that are away or behind
     snapshot = "32 MB"                                 how much may come in before state is written anew
+    memory = "64 MB"                                   what each site may hold of windows; also in [sites.NAME]
+    policy = "prob"                                    by which windows that are full shed
+    replan = { every = "1 minute", gain = 0.15 }       look at the plan again, and replace it (sites/council.py)
 
     [streams.clicks]
     file = "clicks"                                    a file, or a folder; or none: rows are handed over, as by Spark
@@ -41,6 +44,8 @@ from windrow.engine.intake import plain_schema
 from windrow.errors import SpecError, alternatives
 from windrow.files import open_table
 from windrow.record import number
+from windrow.sites.budget import Budget
+from windrow.sites.course import Course
 from windrow.sites.ground.trust import Trust, read_token
 from windrow.sites.messages import VERSION
 from windrow.sites.network import Network
@@ -54,7 +59,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
 _ADDRESS = re.compile(r"(\[[0-9a-fA-F:]+\]|[A-Za-z0-9_.-]+):(\d{1,5})")
 _TIMESTAMP = re.compile(r"timestamp\[(s|ms|us|ns),\s*(?:tz=)?([^\]]+)\]")
 _DECIMAL = re.compile(r"decimal128\((\d+),\s*(\d+)\)")
-_SITE = ("address", "listen", "folder", "certificate", "key")
+_SITE = ("address", "listen", "folder", "certificate", "key", "memory")
 _PLAN = ("sequences", "tree", "dense_counts")
 
 
@@ -184,11 +189,21 @@ class Description:
         """The steps and channels of the plan."""
         return Network(self.plan, self.schemas)
 
+    def course(self, name: str) -> Course:
+        """A site at its beginning."""
+        s = self.setting
+        return Course(
+            self.plan, self.schemas, name, replan=s.replan, links=s.links, step_seconds=s.step_seconds,
+            budget=Budget.of(s.memory, s.policy),
+        )  # fmt: skip
+
     @cached_property
     def id(self) -> str:
-        """A digest of all that sites must agree on: plan, columns, form of messages."""
+        """A digest of all that sites must agree on: plan, columns, form of messages, when the plan is looked at."""
         columns = [[n, [[f.name, str(f.type)] for f in self.schemas[n]]] for n in self.query.names]
-        return hashlib.sha256(json.dumps([VERSION, self.plan.id, columns]).encode()).hexdigest()[:16]
+        s = self.setting
+        agreed = [VERSION, self.plan.id, columns, None if s.replan is None else s.replan.to_dict(), s.memory, s.policy]
+        return hashlib.sha256(json.dumps(agreed).encode()).hexdigest()[:16]
 
     def trust(self, name: str | None = None) -> Trust:
         """Who may talk to a site, and what it shows; without a name, what anybody at this place can show."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from windrow.sites.site import Site
 from windrow.state.snapshot import form
 
 if TYPE_CHECKING:
@@ -28,7 +27,7 @@ def saved(running: Running) -> tuple[dict[str, Any], list[Any]]:
         for other, outbox in running.outboxes.items()
     }
     header = {
-        "arrivals": arrivals, "outboxes": outboxes, "marks": running.marks, "told": running.told,
+        "arrivals": arrivals, "outboxes": outboxes, "marks": running.marks, "told": running.told, "come": running.come,
         "results": [running.results.rows, running.results.files],
     }  # fmt: skip
     return header, parts
@@ -37,13 +36,14 @@ def saved(running: Running) -> tuple[dict[str, Any], list[Any]]:
 def load(running: Running, snapshot: form.Snapshot) -> None:
     """Go on from a snapshot."""
     head = snapshot.header
-    running.site = Site.restore(snapshot.parts[0].to_pybytes(), running.network)
+    running.site.restore(snapshot.parts[0].to_pybytes())
     for stream, (facts, at) in head["arrivals"].items():
         running.arrivals[stream].load(facts, None if at is None else form.table_of(snapshot.parts[at]))
     for other, kept in head["outboxes"].items():
         for step, interval, at in kept:
             running.outboxes[other].put(step, interval, snapshot.parts[at].to_pybytes())
     running.marks |= head["marks"]
+    running.come = head["come"]
     running.told = head["told"]
     for other, facts in running.told.items():
         if facts["done"]:

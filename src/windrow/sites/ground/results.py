@@ -7,6 +7,7 @@ The name says which matches are in a file, so what is written again after a cras
 
 import os
 import re
+import zlib
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ import pyarrow.parquet as pq
 from windrow.errors import InputError, MissingDependency
 from windrow.sites.ground.description import Description, describe
 from windrow.sites.ground.keeping import sync_folder
-from windrow.sites.network import Deliver, Network
+from windrow.sites.network import Deliver
 
 FOLDER = "results"
 
@@ -25,16 +26,15 @@ FOLDER = "results"
 class Results:
     """Where the matches of one site go."""
 
-    def __init__(self, folder: Path, network: Network) -> None:
+    def __init__(self, folder: Path) -> None:
         self.folder = folder / FOLDER
         self.folder.mkdir(parents=True, exist_ok=True)
-        self._names = {c: f"{k}_{re.sub(r'[^0-9A-Za-z]+', '_', c).strip('_')}" for k, c in enumerate(network.results)}
         self._fresh: list[Path] = []
         self.rows = self.files = 0
 
     def write(self, channel: str, interval: int, table: pa.Table) -> None:
         """Write the matches of an interval, whole or not at all."""
-        path = self.folder / self._names[channel] / f"{interval // 1000:06}" / f"{interval:09}.parquet"
+        path = self.folder / named(channel) / f"{interval // 1000:06}" / f"{interval:09}.parquet"
         path.parent.mkdir(parents=True, exist_ok=True)
         beside = path.with_name(f".{path.name}.part")
         pq.write_table(table, beside, compression="zstd")
@@ -52,6 +52,12 @@ class Results:
         for folder in {path.parent for path in self._fresh}:
             sync_folder(folder)
         self._fresh.clear()
+
+
+def named(channel: str) -> str:
+    """The folder of a channel: its letters, and a few digits for what is left out."""
+    plain = re.sub(r"[^0-9A-Za-z]+", "_", channel).strip("_")
+    return f"{plain}-{zlib.crc32(channel.encode()):08x}"
 
 
 def results(where: Any, *, spark: Any = None) -> Any:

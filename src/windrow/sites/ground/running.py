@@ -24,16 +24,15 @@ from typing import Any
 
 import pyarrow as pa
 
-from windrow.errors import InputError, SpecError
+from windrow.errors import SpecError
 from windrow.sites.ground import recovery
 from windrow.sites.ground.arrivals import Arrivals
 from windrow.sites.ground.description import Description
 from windrow.sites.ground.keeping import Entry, Keeping
 from windrow.sites.ground.outbox import Outbox
 from windrow.sites.ground.results import Results
-from windrow.sites.ground.standing import lacking, shortfalls
 from windrow.sites.messages import Message
-from windrow.sites.site import Outcome, Site
+from windrow.sites.site import Outcome
 from windrow.state.snapshot import form
 
 log = logging.getLogger("windrow.sites")
@@ -65,10 +64,10 @@ class Running:
         plan, station = description.plan, description.station(name)
         if name not in plan.places:
             raise SpecError(f"the plan has nothing to do at site {name!r}: its sites are {', '.join(plan.places)}")
-        self.description, self.name, self.network = description, name, description.network
+        self.description, self.name, self.network = description, name, description.network  # of the first plan
         self.keeping = Keeping(station.folder, name, description.id)
-        self.results = Results(station.folder, self.network)
-        self.site = Site(self.network, name)
+        self.results = Results(station.folder)
+        self.site = description.course(name)
         self.others = [place for place in plan.places if place != name]
         self.outboxes = {other: Outbox() for other in self.others}
         self.arrivals = {
@@ -93,8 +92,7 @@ class Running:
         self._looked = 0.0
         self._moved, self._complained = time.monotonic(), ""
         self._snapshot_bytes = 0
-        short = shortfalls(self.network)
-        self._short = [short[placed.name] for placed in self.site.placed]
+        self.come = 0  # the interval that messages of others have come to
         self.heard: dict[str, int] = {}  # which facts of others are noted for good
         self._restore()
 
@@ -127,14 +125,14 @@ class Running:
         if facts != self.told.get(site):
             self.offer(Event(Entry("told", {"site": site, "facts": facts})))
 
-    def decode(self, data: bytes, sender: str) -> Message:
-        """The message in some bytes, which a site has sent; an InputError if it is none that this site waits for."""
-        message = Message.decode(data, self.network.schema_of, self.network.plan.id)
-        if message.sender != sender or message.receiver != self.name:
-            raise InputError(f"it is from {message.sender!r} to {message.receiver!r}")
-        for channel in message.parts:
-            if channel not in self.site.waiting or self.network.home(channel) != sender:
-                raise InputError(f"nobody here reads {channel!r} of {sender!r}")
+    def decode(self, data: bytes, sender: str) -> Message | None:
+        """The message in some bytes, which a site has sent; an InputError if it is none that this site waits for.
+
+        None if it is of a plan that this site has not been told yet: it has to come again, or to wait.
+        """
+        message = self.site.decode(data)
+        if message is not None:
+            self.site.check(message, sender)
         return message
 
     def wait_for_room(self, stream: str, stopped: Callable[[], bool]) -> None:
@@ -223,8 +221,7 @@ class Running:
         if message.interval <= last:
             self.site.repeated += 1
             return False
-        first = min((w.lag for s in self.network.steps if s.name == message.step for w in s.writes), default=0)
-        if message.interval != max(last + 1, first):
+        if message.interval != max(last + 1, self.site.first_of(message)):
             self.refuse(
                 "messages out of order",
                 f"{message.sender} sent interval {message.interval} of {message.step!r} after interval {last}: one of "
@@ -232,7 +229,13 @@ class Running:
             )
             return False
         marks[message.step] = message.interval
+        self._note(message)
         return True
+
+    def _note(self, message: Message) -> None:
+        """Another site has come to an interval, unless the message counts in something else."""
+        if self.site.council is None or message.plan != self.site.council.id:
+            self.come = max(self.come, message.interval + 1)
 
     def _take_in(self, event: Event) -> None:
         entry, facts = event.entry, event.entry.facts
@@ -271,7 +274,7 @@ class Running:
         self._measure()
         limit, found = self._limit(), []
         for stream, arrivals in self.arrivals.items():
-            until = min(arrivals.ready(self.seen, self.final), arrivals.next + ROUND, limit)
+            until = min(arrivals.ready(self.seen, self.final), arrivals.next + ROUND, limit, self.site.limit)
             room = BITE if self.full else min(BITE, self.description.hold - self.held)
             until = arrivals.within(until, room)
             if until > arrivals.next:
@@ -287,7 +290,7 @@ class Running:
             for other in self.others
             if not self.told.get(other, {"done": False})["done"]
         ]
-        return min([self.lowest, *away]) + self.network.plan.tail + 2
+        return min([self.lowest, *away]) + self.site.tail + 2
 
     def _close(self, stream: str, until: int) -> None:
         arrivals = self.arrivals[stream]
@@ -314,15 +317,14 @@ class Running:
     @property
     def lowest(self) -> int:
         """The lowest interval that something here has not taken."""
-        return min([*self.site.next, *(arrivals.next for arrivals in self.arrivals.values())])
+        return self.site.lowest
 
     @property
     def seen(self) -> int:
         """The first interval that no stream anywhere has begun, as far as is known."""
         here = [arrivals.next for arrivals in self.arrivals.values()]
         there = [where.get("seen", 0) for where in self.progress.values()]
-        come = [interval + 1 for marks in self.marks.values() for interval in marks.values()]
-        return max([0, *here, *there, *come])
+        return max([0, *here, *there, self.come])
 
     @property
     def final(self) -> int | None:
@@ -330,7 +332,7 @@ class Running:
         ends = {stream: end for facts in (self.facts, *self.told.values()) for stream, end in facts["ends"].items()}
         if len(ends) < len(self.network.plan.sites):
             return None
-        return int(max(ends.values())) + self.network.plan.tail
+        return int(max(ends.values())) + self.site.tail
 
     @property
     def done(self) -> bool:
@@ -338,7 +340,7 @@ class Running:
         final = self.final
         if final is None or any(arrivals.next < final for arrivals in self.arrivals.values()):
             return False
-        return all(at >= final - short for at, short in zip(self.site.next, self._short, strict=True))
+        return self.site.finished(final)
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -374,7 +376,7 @@ class Running:
         self._looked, self._since = now, 1 << 62
         self._measure()
         lowest = self.lowest
-        for old in [interval for interval in self._taken_at if interval < lowest - self.network.plan.tail]:
+        for old in [interval for interval in self._taken_at if interval < lowest - self.site.tail]:
             del self._taken_at[old]
         self._complain(now)
         with self.changed:
@@ -387,7 +389,7 @@ class Running:
         """
         kept = sum(outbox.bytes for outbox in self.outboxes.values())
         if self._waiting + self._since + kept > self.description.hold:
-            self._waiting = sum(part.table.nbytes for parts in self.site.waiting.values() for part in parts.values())
+            self._waiting = self.site.waiting_bytes
             self._since = 0
         self.held = self._waiting + self._since + kept
         full = self.held > self.description.hold
@@ -410,7 +412,7 @@ class Running:
 
     def lacking(self) -> dict[str, int]:
         """Which other sites, or own streams, have not brought what the steps that are furthest behind wait for."""
-        return lacking(self.site)
+        return self.site.lacking()
 
     def refuse(self, what: str, why: str) -> None:
         """Count and log what was refused."""
@@ -447,8 +449,10 @@ class Running:
             return
         event = Event(entry)
         if entry.kind == "message":
-            event.message = Message.decode(entry.body, self.network.schema_of, self.network.plan.id)
+            event.message = self.site.decode(entry.body)
+            assert event.message is not None, "a message was noted before its plan"
             self.marks[event.message.sender][event.message.step] = event.message.interval
+            self._note(event.message)
         elif entry.kind == "feed" and entry.body:
             event.table = form.table_of(pa.py_buffer(entry.body))
         self._take_in(event)

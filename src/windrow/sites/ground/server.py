@@ -145,8 +145,11 @@ class Server(flight.FlightServerBase):
 
     def _listen(self, site: str, data: bytes) -> None:
         if data.startswith(MAGIC):
-            message = self.running.decode(data, site)
-            self.running.offer(Event(Entry("message", {}, data), message=message))
+            while (message := self.running.decode(data, site)) is None and not self.stopping:
+                with self.running.changed:  # another site is ahead: the decision is under way to this one
+                    self.running.changed.wait(PULSE / 4)
+            if message is not None:
+                self.running.offer(Event(Entry("message", {}, data), message=message))
             return
         frame = _json(data)
         if "facts" in frame:

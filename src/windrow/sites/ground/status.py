@@ -42,7 +42,8 @@ class Figures:
         rates = self._rates(now, totals)
         self.last = {
             "site": running.name,
-            "plan": running.network.plan.id,
+            "plan": running.site.plan_at(running.lowest),
+            "plans": running.site.plans(),
             "interval": running.lowest,
             "done": running.done,
             "first_row_at": running.first_row_at,
@@ -58,6 +59,7 @@ class Figures:
                 "held_bytes": running.held,
                 "may_hold_bytes": running.description.hold,
                 "full": running.full,
+                "windows": running.site.held_metrics(),
                 "process_peak_bytes": 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss,
             },
             "journal_bytes": running.keeping.bytes,
