@@ -133,10 +133,13 @@ def memories(draw: st.DrawFn, streams: tuple[str, ...] = ("a", "b")) -> Memory:
 
 
 @st.composite
-def streams(draw: st.DrawFn, name: str, unit: str) -> Stream:
+def streams(draw: st.DrawFn, name: str, unit: str, deletions: bool = False) -> Stream:
     lateness = Duration(draw(st.integers(0, 10**15)), unit)  # type: ignore[arg-type]
     window = draw(time_windows(st.just(unit)) | st.just(Window.unbounded()))
-    return Stream(name, draw(columns), window, lateness, draw(st.lists(filters, max_size=2)))
+    sign = draw(st.none() | columns) if deletions else None
+    identity = None if sign is None else draw(st.none() | st.lists(columns, min_size=1, max_size=2, unique=True))
+    conditions = draw(st.lists(filters, max_size=2))
+    return Stream(name, draw(columns), window, lateness, conditions, sign=sign, identity=identity)
 
 
 @st.composite
@@ -212,7 +215,7 @@ RECORDS: dict[type[Record], st.SearchStrategy[Any]] = {
     NamedJoin: st.builds(NamedJoin, names, st.lists(predicates(), min_size=1, max_size=2).map(tuple)),
     Output: st.builds(Output, references("a"), st.none() | columns),
     Query: queries(("a", "b")),
-    Stream: st.sampled_from(["ns", "steps"]).flatmap(lambda unit: names.flatmap(lambda name: streams(name, unit))),
+    Stream: st.sampled_from(["ns", "steps"]).flatmap(lambda unit: names.flatmap(lambda name: streams(name, unit, True))),
     Value: st.builds(Value, st.dictionaries(names, columns, min_size=1), st.sampled_from(["product", "sum"])),
     Window: windows,
     **CONSTRAINTS,
