@@ -19,6 +19,8 @@ Bag = list[Row]
 class Naive:
     """A query over streams; a row of a stream has a time "t" and comes in the order in which it stands."""
 
+    signed = False  # whether rows of streams can be deleted
+
     def __init__(self, tree: Select, streams: Mapping[str, Bag]) -> None:
         self.tree = tree
         self.streams = {name: sorted(enumerate(rows), key=lambda r: r[1]["t"]) for name, rows in streams.items()}
@@ -55,7 +57,7 @@ class Naive:
         simple = not select.distinct and not select.group and not any(
             isinstance(part, Aggregate) for item in select.items if item.value for part in walk(item.value)
         )  # fmt: skip
-        if plain and simple and select.emit == "istream":
+        if plain and simple and select.emit == "istream" and not self.signed:
             before = {key for _, key in self.matches(select, tau - 1)}
             return [self.output(select, match) for match, key in self.matches(select, tau) if key not in before]
         now, then = self.block(select, tau), self.block(select, tau - 1)

@@ -31,6 +31,7 @@ SCHEMA, SIGNED = pa.schema(FIELDS), pa.schema({**FIELDS, "op": pa.int8()})
 class Deleting(Naive):
     """The naive meaning of texts over streams of which rows are deleted: by stream and number, at which instant."""
 
+    signed = True
     ends: Mapping[tuple[str, int], int]
 
     def source(self, source: Source, tau: int) -> list[tuple[dict[str, Any], Any]]:

@@ -215,7 +215,7 @@ RECORDS: dict[type[Record], st.SearchStrategy[Any]] = {
     NamedJoin: st.builds(NamedJoin, names, st.lists(predicates(), min_size=1, max_size=2).map(tuple)),
     Output: st.builds(Output, references("a"), st.none() | columns),
     Query: queries(("a", "b")),
-    Stream: st.sampled_from(["ns", "steps"]).flatmap(lambda unit: names.flatmap(lambda name: streams(name, unit, True))),
+    Stream: st.tuples(names, st.sampled_from(["ns", "steps"])).flatmap(lambda drawn: streams(*drawn, deletions=True)),
     Value: st.builds(Value, st.dictionaries(names, columns, min_size=1), st.sampled_from(["product", "sum"])),
     Window: windows,
     **CONSTRAINTS,

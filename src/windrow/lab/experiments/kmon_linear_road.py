@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from statistics import median
+from typing import Any
 from time import process_time
 
 import pyarrow as pa
@@ -76,7 +77,7 @@ def measure(point: Point, seed: int, conditions: Conditions) -> Iterator[Row]:
     for _ in range(turns):
         for line, constraints in lines.items():
             all_runs[line].append(ran(ROAD_QUERIES[name], constraints, reports))
-    row: Row = {"part": "figures"}
+    row: dict[str, Any] = {"part": "figures"}
     for line, runs in all_runs.items():
         one = runs[0]
         row |= {f"{line} bytes": one.bytes, f"{line} rows": one.rows, f"{line} all": one.all}
