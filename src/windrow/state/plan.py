@@ -170,7 +170,7 @@ class Plan:
         """How many pools the memory is divided into."""
         return len(self.cap_rows)
 
-    @property
+    @cached_property
     def ranges(self) -> np.ndarray:
         """The predicates that are not equalities."""
         return self.preds[self.preds[:, at.Predicate.kind] != at.P_EQUAL]
@@ -221,13 +221,17 @@ class Plan:
         """Whether credits move with the key (see kernels/policies/greedy_dual.py)."""
         return self.keeps("credits") and not self.by_row
 
-    @property
+    @cached_property
     def counts_rows(self) -> bool:
         """Whether some window counts rows."""
         return bool((self.windows[:, at.Stream.last_rows - at.Stream.reach] > 0).any())
 
     def indexed(self) -> list[tuple[int, int]]:
         """(stream, value column) pairs that get an ordered index: those of range predicates."""
+        return self._indexed
+
+    @cached_property
+    def _indexed(self) -> list[tuple[int, int]]:
         found: list[tuple[int, int]] = []
         for p in self.ranges:
             if p[at.Predicate.kind] == at.P_NE:
@@ -299,6 +303,10 @@ class Plan:
 
     def slot_words(self) -> int:
         """Words of a slot's record."""
+        return self._slot_words
+
+    @cached_property
+    def _slot_words(self) -> int:
         more = sum(size for when, size in at.OPTIONAL.values() if self.has(when))
         return at.LINK0 + self.links * LINK_WORDS + self.numbers.shape[1] + more + self.befores
 

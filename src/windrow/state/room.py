@@ -26,8 +26,9 @@ SLOTS_PER_BLOCK = 16
 
 def first(plan: Plan, oracle_rows: int = 0) -> Capacity:
     """The capacity of an empty shard: that of 1,024 rows, or less where it would take a quarter of its room."""
-    spare, slots = (plan.room_bytes - fixed_bytes(plan, oracle_rows)) // 4, Capacity.slots
-    while slots > LEAST and block_bytes(plan, _even(slots), oracle_rows) - fixed_bytes(plan, oracle_rows) > spare:
+    fixed, slots = fixed_bytes(plan, oracle_rows), Capacity.slots
+    most = fixed + (plan.room_bytes - fixed) // 4
+    while slots > LEAST and block_bytes(plan, _even(slots), oracle_rows) > most:
         slots //= 2
     return _even(slots)
 
