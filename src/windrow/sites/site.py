@@ -5,7 +5,6 @@ A site knows no clock and no network:
     put(stream, interval, …)   the rows of one of its streams for an interval that has ended
     receive(message)           a message of another site; one that came before is counted and ignored
     step()                     run one step whose interval is all there: messages to send, and matches
-    advance()                  run them all
 
 `snapshot` is all of it as bytes: steps, windows, what waits in channels. A site that is restored writes the same
 messages again that it wrote after the snapshot; whoever had them ignores them. `Course` (course.py) is what a ground
@@ -87,15 +86,6 @@ class Site:
         )
 
     # -- at work ---------------------------------------------------------------------------------------------------
-
-    def advance(self) -> Outcome:
-        """Run steps until none is ready."""
-        whole = Outcome()
-        while (outcome := self.step()) is not None:
-            whole.messages += outcome.messages
-            whole.results += outcome.results
-            whole.fired += outcome.fired
-        return whole
 
     def step(self) -> Outcome | None:
         """Run the step that is ready and furthest behind, for one interval; None if none is ready.
