@@ -239,7 +239,8 @@ def identities(binding: Binding, stream: int, table: pa.Table) -> np.ndarray:
     if not names:
         return np.zeros(table.num_rows, np.int64)
     where = [f"{spec.name}.{name}" for name in names]
-    types = [common_key_type([table.schema.field(name).type], [place]) for name, place in zip(names, where, strict=True)]
+    own = [table.schema.field(name).type for name in names]
+    types = [common_key_type([kind], [place]) for kind, place in zip(own, where, strict=True)]
     return value_codes([table[name] for name in names], types, where=where).view(np.int64)
 
 
