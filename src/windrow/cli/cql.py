@@ -57,7 +57,8 @@ def cql(
     text = _text(query)
     try:
         asked = Cql(text)
-        tables = {name: _read(path) for name, path in _named(stream or (), "--stream").items()}
+        paths = _named(stream or (), "--stream")
+        tables = {name: _read(path) for name, path in paths.items()}
         if not tables and not explain:
             raise InputError(f"there is no file: give --stream {asked.streams[0]}=FILE, or --explain")
         explained = asked.explain(tables or None) if explain else None
@@ -69,14 +70,14 @@ def cql(
     except CqlError as error:
         raise CqlError(_one_line(error, text)) from None
     if result is not None and output is not None:
-        _write(result.table, output)
+        _write(result.table, output, list(paths.values()))
     _tell(explained, result, seconds, output, as_json, quiet)
 
 
 def _text(query: str) -> str:
     if query.endswith(".cql"):
         try:
-            return Path(query).read_text(encoding="utf-8")
+            return Path(query).read_text(encoding="utf-8-sig")
         except (OSError, UnicodeDecodeError) as error:
             raise InputError(f"{query}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
     return query
@@ -123,10 +124,10 @@ def _read(path: Path) -> pa.Table:
     return open_table(path).table()
 
 
-def _write(table: pa.Table, output: Path) -> None:
+def _write(table: pa.Table, output: Path, inputs: list[Path]) -> None:
     from windrow.files import open_writer
 
-    with open_writer(output, table.schema) as writer:
+    with open_writer(output, table.schema, inputs=inputs) as writer:
         writer.write(table)
 
 
