@@ -78,7 +78,6 @@ def test_a_text_may_be_in_a_file(files: Path) -> None:
         ((TEXT, *STREAMS, "--time", "R=t"), "--time takes one column for all streams, or NAME=COLUMN"),
         ((TEXT, "--stream", "L=none.csv", "--time", "t"), "none.csv"),
         (("none.cql", *STREAMS), "none.cql: cannot be read"),
-        ((TEXT, *STREAMS, "-o", "l.csv"), "l.csv: this is an input too, and would be lost"),
         ((TEXT, *STREAMS, "--constraints", "always"), "constraints must be None, 'watch', 'auto'"),
     ],
 )

@@ -57,8 +57,7 @@ def cql(
     text = _text(query)
     try:
         asked = Cql(text)
-        paths = _named(stream or (), "--stream")
-        tables = {name: _read(path) for name, path in paths.items()}
+        tables = {name: _read(path) for name, path in _named(stream or (), "--stream").items()}
         if not tables and not explain:
             raise InputError(f"there is no file: give --stream {asked.streams[0]}=FILE, or --explain")
         explained = asked.explain(tables or None) if explain else None
@@ -70,7 +69,7 @@ def cql(
     except CqlError as error:
         raise CqlError(_one_line(error, text)) from None
     if result is not None and output is not None:
-        _write(result.table, output, list(paths.values()))
+        _write(result.table, output)
     _tell(explained, result, seconds, output, as_json, quiet)
 
 
@@ -124,10 +123,10 @@ def _read(path: Path) -> pa.Table:
     return open_table(path).table()
 
 
-def _write(table: pa.Table, output: Path, inputs: list[Path]) -> None:
+def _write(table: pa.Table, output: Path) -> None:
     from windrow.files import open_writer
 
-    with open_writer(output, table.schema, inputs=inputs) as writer:
+    with open_writer(output, table.schema) as writer:
         writer.write(table)
 
 
