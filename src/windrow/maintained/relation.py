@@ -17,7 +17,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
+
+from windrow.errors import InputError
 
 FOREVER = 1 << 62
 """The end of rows that never leave."""
@@ -81,11 +84,18 @@ def until_pushed_out(at: Ints, numbers: Ints, rows: int) -> Ints:
 
 
 def row_numbers(columns: Sequence[Any]) -> Ints:
-    """The same number for rows with the same values in all columns; null is a value here, and NaN is one, too."""
+    """The same number for rows with the same values in all columns; null is a value here, and NaN is one, too; 0 and -0
+    are equal."""
     numbers = None
     for column in columns:
         flat = pa.chunked_array(column).combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-        encoded = flat.dictionary_encode(null_encoding="encode")
+        if pa.types.is_floating(flat.type):
+            wide = pa.float32() if pa.types.is_float16(flat.type) else flat.type
+            flat = pc.add(flat.cast(wide), pa.scalar(0, wide))
+        try:
+            encoded = flat.dictionary_encode(null_encoding="encode")
+        except pa.ArrowNotImplementedError:
+            raise incomparable(flat.type) from None
         own = np.asarray(encoded.indices).astype(np.int64)
         if numbers is None:
             numbers = own
@@ -93,6 +103,11 @@ def row_numbers(columns: Sequence[Any]) -> Ints:
             both = numbers * (len(encoded.dictionary) + 1) + own
             numbers = np.unique(both, return_inverse=True)[1].astype(np.int64)
     return np.zeros(0, np.int64) if numbers is None else numbers
+
+
+def incomparable(kind: pa.DataType) -> InputError:
+    """The error for values of which nobody can say whether they are equal."""
+    return InputError(f"values that are {kind} cannot be compared here: select parts of them, or cast them before")
 
 
 def stacked(tables: Sequence[pa.Table], name: str) -> pa.ChunkedArray:

@@ -17,19 +17,25 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from windrow.errors import KeyTypeError
 from windrow.kernels.hashing import combine
 from windrow.kernels.maintained import named_rows
 from windrow.maintained.book import Book
 from windrow.maintained.changes import BEFORE, NOTHING, Changes, Span
-from windrow.maintained.relation import FOREVER, Ints, Timed, row_numbers, stacked, until_pushed_out
-from windrow.state.coding import key_codes
+from windrow.maintained.relation import FOREVER, Ints, Timed, incomparable, row_numbers, stacked, until_pushed_out
+from windrow.state.coding import common_key_type, key_codes
 
 
 def codes_of(table: pa.Table, names: Sequence[str]) -> Ints:
     """A code for the values of some columns, the same for rows in which they are equal; nulls are equal here."""
     found = np.zeros(table.num_rows, np.uint64)
     for name in names:
-        code, _ = key_codes([table[name]], [table.schema.field(name).type], where=[name])
+        kind = table.schema.field(name).type
+        try:
+            kind = common_key_type([kind], [name])
+        except KeyTypeError:
+            raise incomparable(kind) from None
+        code, _ = key_codes([table[name]], [kind], where=[name])
         combine(found, code)
     return found.view(np.int64)
 
