@@ -20,11 +20,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from windrow.engine.prepare import row_codes
 from windrow.maintained.aggregates import Asked, Members, Stretches, numbers_of, too_large
 from windrow.maintained.book import Book, Found
 from windrow.maintained.changes import Changes, Span
 from windrow.maintained.relation import FOREVER, Ints, row_numbers, stacked
-from windrow.maintained.windows import codes_of
 
 ROWS = "(rows)"
 
@@ -51,7 +51,7 @@ class Groups:
 
     def advance(self, changes: Changes, span: Span) -> Changes:
         """What comes and leaves among the groups' rows in a span."""
-        came, left = codes_of(changes.came, self.keys), codes_of(changes.left, self.keys)
+        came, left = row_codes(changes.came, self.keys), row_codes(changes.left, self.keys)
         found, _ = self.present.find(0, np.unique(np.concatenate([came, left])))
         here = _Here(self, changes, found, span)
         if not self.adds_up:
@@ -96,7 +96,7 @@ class Groups:
         table = here.output.take(pa.array(last))
         for name, column in here.totals(last).items():
             table = table.append_column(name, pa.array(column))
-        self.present.add(numbers[last], table, keys=[codes_of(table, self.keys)])
+        self.present.add(numbers[last], table, keys=[row_codes(table, self.keys)])
         return result
 
 
@@ -137,7 +137,7 @@ class _Here:
             since = np.concatenate([before, changes.since, changes.at])
             until = np.concatenate([always, changes.until, np.full(len(changes.at), FOREVER)])
         else:
-            codes = np.unique(np.concatenate([codes_of(t, owner.keys) for t in (changes.came, changes.left)]))
+            codes = np.unique(np.concatenate([row_codes(t, owner.keys) for t in (changes.came, changes.left)]))
             found, _ = owner.rows.find(0, codes)
             ids, ends = owner.rows.key(1, found), np.full(len(found), FOREVER)
             gone = np.argsort(changes.left_ids)

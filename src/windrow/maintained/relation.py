@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from windrow.errors import InputError
+from windrow.errors import KeyTypeError
 
 FOREVER = 1 << 62
 """The end of rows that never leave."""
@@ -82,7 +82,7 @@ def row_numbers(columns: Sequence[Any]) -> Ints:
         try:
             encoded = flat.dictionary_encode(null_encoding="encode")
         except pa.ArrowNotImplementedError:
-            raise incomparable(flat.type) from None
+            raise KeyTypeError(f"values that are {flat.type} cannot be compared: leave them out, or cast") from None
         own = np.asarray(encoded.indices).astype(np.int64)
         if numbers is None:
             numbers = own
@@ -90,11 +90,6 @@ def row_numbers(columns: Sequence[Any]) -> Ints:
             both = numbers * (len(encoded.dictionary) + 1) + own
             numbers = np.unique(both, return_inverse=True)[1].astype(np.int64)
     return np.zeros(0, np.int64) if numbers is None else numbers
-
-
-def incomparable(kind: pa.DataType) -> InputError:
-    """The error for values of which nobody can say whether they are equal."""
-    return InputError(f"values that are {kind} cannot be compared here: select parts of them, or cast them before")
 
 
 def stacked(tables: Sequence[pa.Table], name: str) -> pa.ChunkedArray:
