@@ -80,7 +80,7 @@ def cql(
 def _text(query: str) -> str:
     if query.endswith(".cql"):
         try:
-            return Path(query).read_text(encoding="utf-8")
+            return Path(query).read_text(encoding="utf-8-sig")
         except (OSError, UnicodeDecodeError) as error:
             raise InputError(f"{query}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
     return query
@@ -186,9 +186,9 @@ def _joins(result: CqlResult) -> list[str]:
 
 
 def _data(result: CqlResult, seconds: float, output: Path | None) -> dict[str, Any]:
-    joins = [{"streams": list(query.names), **metrics.to_dict()} for query, metrics in result.joins]
     from windrow.files.json_lines import json_lines
 
+    joins = [{"streams": list(query.names), **metrics.to_dict()} for query, metrics in result.joins]
     lines = b"".join(json_lines(result.table)).splitlines() if output is None else []
     rows = {"rows": [json.loads(line) for line in lines]} if output is None else {"output": str(output)}
     return {"kind": result.kind, "count": result.table.num_rows, "seconds": round(seconds, 6), "joins": joins, **rows}
