@@ -102,6 +102,27 @@ def test_arithmetic_that_overflows_is_refused() -> None:
             wr.cql(f"Select {text} as x From L [Range 5]").run(single([MOST]), time="t")
 
 
+@pytest.mark.parametrize(
+    "values",
+    [
+        *(pa.array([0, 1, None, 1], kind) for kind in (pa.int8(), pa.uint16(), pa.int32(), pa.int64(), pa.float32())),
+        *(pa.array([False, True, None, True]), pa.array(["a", "b", None, "b"]), pa.array([b"", b"b", None, b"b"])),
+        *(pa.array([0, 1, None, 1], pa.int32()).cast(kind) for kind in (pa.date32(), pa.time32("s"))),
+        pa.array([0.5, 1.0, None, 1.0], pa.float32()).cast(pa.float16()),
+    ],
+    ids=lambda values: str(values.type),
+)
+def test_groups_go_on_from_batch_to_batch_whatever_the_type_of_their_keys(values: pa.Array) -> None:
+    """Catches keys whose codes depend on what lies beside them in memory."""
+    running = wr.cql("Select L.k, count(*) as n From L [Range Unbounded] Group By L.k").start(time="t")
+    for t in range(3):
+        running.push(single(values.slice(t), [t] * (4 - t)))
+    running.push({}, watermark=9)
+    first, second = values[0].as_py(), values[1].as_py()
+    counts = {row["k"]: row["n"] for row in running.relation.to_pylist()}
+    assert counts == {first: 1, second: 5, None: 3} and running.relation.num_rows == 3
+
+
 def test_zero_is_one_value_whatever_its_sign() -> None:
     rows = single([0.0, -0.0, float("nan"), float("nan"), None])
     for text in ("Select L.k, count(*) as n From L [Range 5] Group By L.k", "Select Distinct L.k From L [Range 5]"):
