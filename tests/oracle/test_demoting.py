@@ -253,6 +253,25 @@ def test_rows_that_the_disk_does_not_take_are_counted(
     assert [record.message for record in caplog.records if "No space left" in record.message]
 
 
+@pytest.mark.parametrize("shards", [1, 3])
+def test_a_restored_engine_keeps_demoted_rows_where_it_is_told(shards: int, tmp_path: Path) -> None:
+    """Catches rows that go back to a folder that may be gone, or another machine's."""
+    query = PAIR.with_(shards=shards, on_violation=wr.Demote(tmp_path / "old"))
+    engine = wr.Engine(query)
+    engine.push(pair(range(200), range(50, 250)))
+    saved, held = engine.snapshot(), engine.metrics.demoted["a"]
+    del engine
+    gc.collect()
+    (tmp_path / "old").rmdir()
+    (tmp_path / "old").write_text("")
+    with pytest.raises(wr.errors.WindrowError):
+        wr.Engine.restore(saved)
+    engine = wr.Engine.restore(saved, query.with_(on_violation=wr.Demote(tmp_path / "new")))
+    assert engine.metrics.demoted["a"].held == held.held > 0 and list((tmp_path / "new").rglob("*.arrow"))
+    again = pa.table({"t": [250], "k": [190], "text": ["again"]})
+    assert engine.push({"a": again, "b": again.slice(0, 0)}).num_rows == 1
+
+
 def test_spark_and_looks_are_refused_in_one_line() -> None:
     from windrow.engine import stages
     from windrow.spark.job import Job

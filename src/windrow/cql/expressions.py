@@ -21,9 +21,9 @@ Names = Callable[[Column | Aggregate], str]
 """The name of a column, or of an aggregate that has been computed, in the table."""
 
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "+": pc.add, "-": pc.subtract, "*": pc.multiply, "=": pc.equal, "!=": pc.not_equal, "<": pc.less,
-    "<=": pc.less_equal, ">": pc.greater, ">=": pc.greater_equal, "not": pc.invert, "neg": pc.negate,
-    "is null": pc.is_null,
+    "+": pc.add_checked, "-": pc.subtract_checked, "*": pc.multiply_checked, "neg": pc.negate_checked,
+    "=": pc.equal, "!=": pc.not_equal, "<": pc.less, "<=": pc.less_equal, ">": pc.greater, ">=": pc.greater_equal,
+    "not": pc.invert, "is null": pc.is_null,
 }  # fmt: skip
 
 
