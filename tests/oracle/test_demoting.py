@@ -8,6 +8,7 @@ a file that stays behind.
 from __future__ import annotations
 
 import gc
+import os
 import shutil
 from collections import Counter
 from pathlib import Path
@@ -211,6 +212,24 @@ def test_a_folder_that_cannot_be_written_is_refused_and_one_that_goes_is_made_ag
         found += engine.push(pairs(20 * k, 20)).num_rows
         shutil.rmtree(tmp_path / "new")
     assert found == 2 * 400 - 40 and sum(line.released for line in engine.metrics.streams.values()) > 0
+
+
+def test_a_process_that_was_forked_leaves_the_files_alone() -> None:
+    streams = [wr.Stream("left", "t", 100), wr.Stream("right", "t", 100)]
+    unique = [wr.Unique("left", "k"), wr.Unique("right", "k")]
+    engine, found = wr.Engine(wr.Query(streams=streams, on="k", constraints=unique, on_violation="demote")), 0
+    for k in range(12):
+        found += engine.push(pairs(20 * k, 20)).num_rows
+        if k == 6:
+            child = os.fork()
+            if child == 0:
+                try:
+                    del engine  # what a child does when it ends
+                    gc.collect()
+                finally:
+                    os._exit(0)
+            os.waitpid(child, 0)
+    assert found == 2 * 240 - 40
 
 
 def test_rows_that_the_disk_does_not_take_are_counted(

@@ -208,3 +208,20 @@ def test_a_join_that_sheds_nothing_is_full_between_pushes_and_not_in_one() -> No
     running.push({}, watermark=25 * pushes + 1000)  # without rows it is taken, and lets all rows leave
     assert running.relation.num_rows == 0 and running.metrics.bytes < before.bytes
     running.push(pair(pushes + 50, 25, 20))
+
+
+@pytest.mark.parametrize(
+    ("condition", "expected"),
+    [
+        ("A.f > 1", [1, 2]), ("not A.f > 1", [3]), ("A.f = A.f", [1, 2, 3]), ("A.f != A.f", []), ("A.f < 1", [3]),
+        ("A.f <= 1.5", [1, 3]), ("A.f >= 2", [2]), ("A.u > 5", [1]), ("A.u >= -1", [1, 2, 3]),
+    ],
+)  # fmt: skip
+def test_a_condition_holds_alike_with_and_without_a_join(condition: str, expected: list[int]) -> None:
+    """As in Spark: NaN equals itself and is larger than all numbers; numbers of 64 bits keep their values."""
+    own = pa.array([2**63 + 5, 3, 4, None], pa.uint64())
+    table = pa.table({"t": [1, 2, 3, 4], "k": [1] * 4, "f": [1.5, float("nan"), 0.0, None], "u": own})
+    both = {"A": table, "B": pa.table({"t": [1], "k": [1]})}
+    alone = wr.cql(f"Select A.t as x From A [Range 50] Where {condition}").run({"A": table}, time="t")
+    joined = wr.cql(f"Select Istream(A.t as x) From A [Range 50], B [Range 50] Where A.k = B.k and {condition}")
+    assert alone.table["x"].to_pylist() == joined.run(both, time="t").table["x"].to_pylist() == expected

@@ -411,6 +411,7 @@ def _check_query(engine: Any) -> None:
         raise SpecError("a queue stands in front of one engine that is too slow: leave shards out")
     if not engine.own_clock:
         raise SpecError("a queue has a clock of its own: give it an engine without own_clock=False")
+    query.refuse_deletions("a queue sheds what it cannot hold")
     for stream in query.streams:
         if stream.sign is not None:
             raise SpecError(
