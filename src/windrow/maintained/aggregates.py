@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from windrow.errors import InputError
 from windrow.kernels.maintained import running_sums
-from windrow.maintained.relation import FOREVER, Ints, row_numbers, spells
+from windrow.maintained.relation import FOREVER, Ints, row_numbers, spells, widened
 
 HALF = 32  # bits
 LOW_HALF = (1 << HALF) - 1
@@ -145,7 +145,7 @@ class Stretches:
         if pa.types.is_null(values.type):
             return pa.nulls(self.size, values.type)
         try:
-            ranks = np.asarray(pc.rank(values, tiebreaker="dense")).astype(np.int64)
+            ranks = np.asarray(pc.rank(widened(values), tiebreaker="dense")).astype(np.int64)
         except pa.ArrowNotImplementedError:
             raise InputError(f"values that are {values.type} have no least or largest: cast them before") from None
         if not len(values):

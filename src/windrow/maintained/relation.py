@@ -76,9 +76,9 @@ def row_numbers(columns: Sequence[Any]) -> Ints:
     numbers = None
     for column in columns:
         flat = pa.chunked_array(column).combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+        flat = widened(flat)
         if pa.types.is_floating(flat.type):
-            wide = pa.float32() if pa.types.is_float16(flat.type) else flat.type
-            flat = pc.add(flat.cast(wide), pa.scalar(0, wide))
+            flat = pc.add(flat, pa.scalar(0, flat.type))
         try:
             encoded = flat.dictionary_encode(null_encoding="encode")
         except pa.ArrowNotImplementedError:
@@ -90,6 +90,16 @@ def row_numbers(columns: Sequence[Any]) -> Ints:
             both = numbers * (len(encoded.dictionary) + 1) + own
             numbers = np.unique(both, return_inverse=True)[1].astype(np.int64)
     return np.zeros(0, np.int64) if numbers is None else numbers
+
+
+def widened(values: Any) -> Any:
+    """The same values, of half floats and small decimals as a type that Arrow has more functions for."""
+    kind = values.type
+    if pa.types.is_float16(kind):
+        return values.cast(pa.float32())
+    if pa.types.is_decimal(kind) and kind.bit_width < 128:
+        return values.cast(pa.decimal128(kind.precision, kind.scale))
+    return values
 
 
 def stacked(tables: Sequence[pa.Table], name: str) -> pa.ChunkedArray:
