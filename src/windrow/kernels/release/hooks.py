@@ -26,6 +26,7 @@ from windrow.kernels.places import came_at, chain, edge_at, key_at, link_at, slo
 from windrow.kernels.release import collect as collecting
 from windrow.kernels.release.evidence import is_used, note_befores, note_codes, note_key, observe
 from windrow.kernels.release.rules import is_wanted, judge
+from windrow.kernels.release.waking import let_go, wake_parents
 from windrow.kernels.retain import admit, any_over
 from windrow.kernels.settle import fill
 
@@ -62,6 +63,7 @@ def refused(h: Any, m: Memory, r: Any, rx: Any, at: int) -> None:
         h.starts(h, m, rx, at, slot)
         admit(h, m, slot)
     note_codes(m.w, r, at)
+    wake_parents(h, m, r, at)
 
 
 @inline
@@ -91,8 +93,9 @@ def stored(h: Any, m: Memory, slot: int, stream: int) -> None:
 
 @inline
 def noted(h: Any, m: Memory, r: Any, at: int) -> None:
-    """An arriving row has been settled: its keys know that it came."""
+    """An arriving row has been settled: its keys know that it came, and so do those who waited for it."""
     note_codes(m.w, r, at)
+    wake_parents(h, m, r, at)
 
 
 @inline
@@ -138,7 +141,7 @@ def settled(h: Any, m: Memory, r: Any, at: int) -> None:
             stream_at(m, other).complete += 1
             slot_at(m, slot).status = NO
         if slot_at(m, slot).status == NO:
-            collecting.let_go(h, m, other, slot)
+            let_go(h, m, other, slot)
         slot = after
 
 
@@ -166,9 +169,9 @@ def why_shed(h: Any, m: Memory, slot: int) -> int:
 def ended(h: Any, m: Memory) -> None:
     """A group has ended. Where memory is full, residents are judged before any is shed, and No rows leave first."""
     if collecting.is_due(m):
-        collecting.collect(h, m.w, False)
+        collecting.collect(h, m.w)
     if any_over(m) and collecting.is_pressing(m):
-        collecting.collect(h, m.w, True)
+        collecting.collect_pressed(h, m.w)
 
 
 @inline
