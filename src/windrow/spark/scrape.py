@@ -22,19 +22,35 @@ HELD = {
     "resident_bytes": "Bytes charged for the rows in join memory.",
     "peak_bytes": "Most bytes charged at any time.",
 }
+OF_CONSTRAINTS = {
+    "k": ("gauge", "How far rows that belong together may lie apart, in rows or units of time; none for unique keys."),
+    "used": ("gauge", "Whether rows are released by the constraint now: 1 or 0."),
+    "seen": ("gauge", "The largest distance measured lately, of declared constraints ever."),
+    "measured": ("counter", "Distances measured."),
+    "released": ("counter", "Rows found useless by the constraint, by itself or with others."),
+    "violations": ("counter", "Distances beyond k while rows were released by it; each may have cost matches."),
+}
 RECALL = "Matches produced over matches of the exact join, as estimated."
 
 Answer = tuple[Callable[[], str], str]
 
 
 def prometheus(query: str, shards: Mapping[int, Mapping[str, Any]], recall: float | None) -> str:
-    """Counters end in _total, as their name asks for; what is held is a gauge. Labels are the query and the shard."""
+    """Counters end in _total, as their name asks for; what is held is a gauge. Labels are the query and the shard, and
+    of constraints, where there are any, their text."""
     lines = []
     kinds = [(f"{name}_total", "counter", name, text) for name, text in COUNTED.items()]
     kinds += [(name, "gauge", name, text) for name, text in HELD.items()]
     for metric, kind, name, text in kinds:
         lines += _family(metric, kind, text)
         lines += [f"windrow_{metric}{_labels(query=query, shard=k)} {s[name]}" for k, s in shards.items()]
+    known = [(k, text, one) for k, s in shards.items() for text, one in s.get("constraints", {}).items()]
+    for name, (kind, about) in OF_CONSTRAINTS.items() if known else ():
+        metric = f"constraint_{name}" + ("_total" if kind == "counter" else "")
+        lines += _family(metric, kind, about)
+        for k, text, one in known:
+            if one[name] is not None:
+                lines.append(f"windrow_{metric}{_labels(query=query, shard=k, constraint=text)} {int(one[name])}")
     if recall is not None:
         lines += [*_family("recall", "gauge", RECALL), f"windrow_recall{_labels(query=query)} {recall}"]
     return "\n".join(lines) + "\n"

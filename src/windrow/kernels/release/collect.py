@@ -24,6 +24,7 @@ from windrow.kernels.layout import BY_INTEGRITY, NO, NONE, RELEASED
 from windrow.kernels.memory import Memory, memory_of
 from windrow.kernels.places import edge_at, evidence_at, promise_at, slot_at, stream_at
 from windrow.kernels.release.evidence import is_used, pass_steps, shows
+from windrow.kernels.release.keeping import choose_kept
 from windrow.kernels.release.rules import is_wanted, judge
 from windrow.kernels.release.waking import NEXT, bare, let_go, look_again, to_do, wake_all
 from windrow.kernels.retain import depart
@@ -61,7 +62,7 @@ def judge_streams(h: Any, m: Memory, upwards: bool, pressed: bool) -> bool:
     changed = False
     for k in range(m.streams):
         stream = stream_at(m, k if upwards else m.streams - 1 - k).turn
-        if stream_at(m, stream).is_judged or (pressed and stream_at(m, stream).remembers):
+        if stream_at(m, stream).is_judged or stream_at(m, stream).remembers:
             changed |= judge_stream(h, m, stream, pressed)
     return changed
 
@@ -140,6 +141,7 @@ def collect(h: Any, words: Any) -> None:
     before = held(m)
     for k in range(m.head.ordered):
         pass_steps(m, k)
+    choose_kept(m, before)
     todo = to_do()
     for k in range(m.streams):
         stream = stream_at(m, k).turn
