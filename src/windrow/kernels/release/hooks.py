@@ -66,6 +66,7 @@ def refused(h: Any, m: Memory, r: Any, rx: Any, at: int) -> None:
             h.starts(h, m, rx, at, slot)
             admit(h, m, slot)
         else:
+            m.head.seq += 1
             reasons.count(m, stream, RELEASED)
     note_codes(m.w, r, at)
     wake_parents(h, m, r, at)
