@@ -87,7 +87,8 @@ def test_every_constraint_has_its_lines() -> None:
     lines = []
     for shard in (0, 3):
         engine = wr.Engine(wr.Query(streams=streams, on="k", constraints=promised))
-        engine.push({"a": pa.table({"k": [1, 2, 1, 1], "t": [0, 1, 2, 9]}), "b": pa.table({"k": [1, 4, 5], "t": [3, 4, 5]})})
+        left, right = {"k": [1, 2, 1, 1], "t": [0, 1, 2, 9]}, {"k": [1, 4, 5], "t": [3, 4, 5]}
+        engine.push({"a": pa.table(left), "b": pa.table(right)})
         lines.append({"shard": shard, "metrics": json.dumps(engine.metrics.to_dict())})
     found.take({f"{NAME}1": {"shards": json.dumps(lines)}}, 1)
     families = {name: one for name, one in parsed(found.to_prometheus()).items() if "constraint" in name}

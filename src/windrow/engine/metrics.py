@@ -42,8 +42,8 @@ class ConstraintMetrics:
     """What is known of a constraint: whether rows are released by it now and with which k (of a unique key None).
 
     `seen` is the largest distance that was measured lately where constraints are found by watching, else ever;
-    `violations` counts those beyond k, while the constraint was used: each may have cost matches. `released` counts rows
-    that were found useless by it, by itself or with others, which are counted for each of them.
+    `violations` counts those beyond k, while the constraint was used: each may have cost matches. `released` counts
+    rows that were found useless by it, by itself or with others, which are counted for each of them.
     """
 
     k: int | None = None

@@ -2,9 +2,9 @@
 of all have arrived since.
 
 Arrivals, and whatever becomes of a row, wake those whom that concerns (waking.py). What is left is evidence that comes
-with time: k arrivals, values that were left behind, clusters that have ended. Each stream that has such evidence is gone
-through, children first: residents of which it shows nothing are passed over, and where it is all a matter of waiting
-the first of them ends it, for those behind it have waited less. What expires or is shed wakes nobody, so now and then
+with time: k arrivals, values that were left behind, clusters that have ended. Each stream that has such evidence is
+swept, children first: residents of which it shows nothing are passed over, and where it is all a matter of waiting the
+first of them ends the sweep, for those behind it have waited less. What expires or is shed wakes nobody, so now and then
 all residents are judged, children first and then the other way: after each collection where that frees much, down to
 once in 32 collections where it does not.
 
@@ -136,7 +136,7 @@ def sweep(h: Any, words: Any, stream: int, todo: Any) -> None:
 
 @inner
 def collect(h: Any, words: Any) -> None:
-    """Judge the residents of which something may have been shown, now and then all, and release those that may leave."""
+    """Judge the residents of which time has shown something, now and then all, and release those that may leave."""
     m = memory_of(words)
     before = held(m)
     for k in range(m.head.ordered):
