@@ -1,8 +1,8 @@
 """Whether rows that a filter refuses are kept: they tell parents that come later, and take memory until they go.
 
 A refused row that is kept is a resident without payload. Parents that come after it are not stored; without it they
-are, until their own windows end. So it pays where many parents come after few such rows, and does not where a refused row
-stays longer than the parents it tells: then the join would hold more than it does without constraints. Both are
+are, until their own windows end. So it pays where many parents come after few such rows, and does not where a refused
+row stays longer than the parents it tells: then the join would hold more than it does without constraints. Both are
 counted, for each promise of a unique key, and compared once as many were refused as a quarter of the residents:
 
     told * (stay of a parent)  <  kept * (stay of a refused row)     refused rows go at once, and those that are held go
