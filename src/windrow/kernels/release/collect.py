@@ -5,8 +5,8 @@ Arrivals, and whatever becomes of a row, wake those whom that concerns (waking.p
 with time: k arrivals, values that were left behind, clusters that have ended. Each stream that has such evidence is
 swept, children first: residents of which it shows nothing are passed over, and where it is all a matter of waiting the
 first of them ends the sweep, for those behind it have waited less. What expires or is shed wakes nobody, so all
-residents are judged now and then, children first and then the other way: after each collection where that frees much, down to
-once in 32 collections where it does not.
+residents are judged now and then, children first and then the other way: after each collection where that frees much,
+down to once in 32 collections where it does not.
 
 So judging costs about a look per arrival, and at most about a quarter more is held than the rules would leave. Where
 it frees next to nothing it is done less often, down to once for as many arrivals as there are residents; one that
