@@ -3,7 +3,7 @@
 A refused row that is kept is a resident without payload. Parents that come after it are not stored; without it they
 are, until their own windows end. So it pays where many parents come after few such rows, and does not where a refused
 row stays longer than the parents it tells: then the join would hold more than it does without constraints. Both are
-counted, for each promise of a unique key, and compared once as many were refused as a quarter of the residents:
+counted, for each promise of a unique key, and compared once as many were refused as a 16th of the residents:
 
     told * (stay of a parent)  <  kept * (stay of a refused row)     refused rows go at once, and those that are held go
 
@@ -78,7 +78,7 @@ def choose_kept(m: Memory, residents: int) -> None:
         if promise.is_quiet:
             if promise.kept >= ASK_AGAIN * max(LEAST_KEPT, residents):
                 promise.kept, promise.told, promise.is_quiet = 0, 0, 0
-        elif promise.kept >= max(LEAST_KEPT, residents >> 2):
+        elif promise.kept >= max(LEAST_KEPT, residents >> 4):
             if promise.told * parents_stay(m, promise.stream, k) < promise.kept:
                 promise.kept, promise.told, promise.is_quiet = 0, 0, 1
                 m.head.rounds = 0
