@@ -74,7 +74,11 @@ def test_monitors_go_on_from_a_checkpoint(spark: Any, tmp_path: Path) -> None:
     assert known["left is unique on id"].used and known["right is unique on id"].used
     assert known["left -> right"].measured > 0 and known["left -> right"].k is not None
     assert metrics.to_dict()["released"] > exact.total()
-    assert all(shard["constraints"].keys() == known.keys() for shard in metrics.to_dict()["shards"].values())
+    shards = metrics.to_dict()["shards"]
+    assert all(shard["constraints"].keys() == known.keys() for shard in shards.values())
+    assert known["left is unique on id"].released + known["right is unique on id"].released > 0
+    lines = [line for line in metrics.to_prometheus().splitlines() if line.startswith("windrow_constraint_used{")]
+    assert len(lines) == len(shards) * len(known)
     found = multiset(spark.read.parquet(str(tmp_path / "rows")).toArrow())
     assert found <= exact and found.total() >= 0.99 * exact.total()
 

@@ -99,6 +99,37 @@ def test_joins_of_one_query_are_told_apart() -> None:
     assert families["windrow_recall"][1] == recalls
 
 
+def test_every_constraint_has_its_lines() -> None:
+    """A constraint without a line, one under another's name or shard, a k of a unique key that has none, or a state
+    that is a word where Prometheus wants a number."""
+    found = QueryMetrics(SimpleNamespace(name="pairs", id="1", recentProgress=[]))
+    streams = [wr.Stream(stream, "t", 100) for stream in "ab"]
+    promised = [wr.Unique("b", "k"), wr.Integrity("a", "b", k=1), wr.Clustered("a", "k", k="3 steps")]
+    lines = []
+    for shard in (0, 3):
+        engine = wr.Engine(wr.Query(streams=streams, on="k", constraints=promised))
+        left, right = {"k": [1, 2, 1, 1], "t": [0, 1, 2, 9]}, {"k": [1, 4, 5], "t": [3, 4, 5]}
+        engine.push({"a": pa.table(left), "b": pa.table(right)})
+        lines.append({"shard": shard, "metrics": json.dumps(engine.metrics.to_dict())})
+    found.take({f"{NAME}1": {"shards": json.dumps(lines)}}, 1)
+    families = {name: one for name, one in parsed(found.to_prometheus()).items() if "constraint" in name}
+    kinds = {"k": "", "used": "", "seen": "", "measured": "_total", "released": "_total", "violations": "_total"}
+    assert set(families) == {f"windrow_constraint_{name}{end}" for name, end in kinds.items()}
+    known = {shard: counters["constraints"] for shard, counters in found.shards.items()}
+    assert len(known[0]) == 3 and known[0]["b is unique on k"]["released"] > 0
+    assert any(one["violations"] > 0 for one in known[0].values())
+    for name, end in kinds.items():
+        kind, samples = families[f"windrow_constraint_{name}{end}"]
+        assert kind == ("counter" if end else "gauge")
+        assert samples == {
+            (("query", "pairs"), ("shard", str(shard)), ("constraint", text)): float(one[name])
+            for shard, mine in known.items()
+            for text, one in mine.items()
+            if one[name] is not None
+        }
+        assert len(samples) == (4 if name == "k" else 6)
+
+
 def test_a_query_that_has_reported_nothing_has_no_samples() -> None:
     families = parsed(QueryMetrics().to_prometheus())
     assert len(families) == len(COUNTERS) and not any(samples for _, samples in families.values())

@@ -42,7 +42,8 @@ class ConstraintMetrics:
     """What is known of a constraint: whether rows are released by it now and with which k (of a unique key None).
 
     `seen` is the largest distance that was measured lately where constraints are found by watching, else ever;
-    `violations` counts those beyond k, while the constraint was used.
+    `violations` counts those beyond k, while the constraint was used: each may have cost matches. `released` counts
+    rows that were found useless by it, by itself or with others, which are counted for each of them.
     """
 
     k: int | None = None
@@ -50,6 +51,7 @@ class ConstraintMetrics:
     seen: int = 0
     measured: int = 0
     violations: int = 0
+    released: int = 0
 
 
 @dataclass(frozen=True)
@@ -200,6 +202,7 @@ def _constraint(parts: Sequence[ConstraintMetrics]) -> ConstraintMetrics:
         seen=max(part.seen for part in parts),
         measured=sum(part.measured for part in parts),
         violations=sum(part.violations for part in parts),
+        released=sum(part.released for part in parts),
     )
 
 
@@ -296,5 +299,6 @@ def _constraints(shard: Shard) -> dict[str, ConstraintMetrics]:
             seen=max(line[at.Promise.seen], line[at.Promise.before]),
             measured=line[at.Promise.measured],
             violations=line[at.Promise.violations],
+            released=line[at.Promise.released],
         )
     return found

@@ -94,6 +94,8 @@ class Head(Record):
     collected = word("arrivals when residents were last judged (release/collect.py)", saved=True)
     spared = word("residents that were left then", saved=True)
     pace = word("how many arrivals come before the next time, in quarters of these", saved=True)
+    rounds = word("collections until all residents are judged, not only those that time says something of", saved=True)
+    every = word("how many of them lie between two such", saved=True)
     bare_cost = word("charged for a resident without payload")
     adapted = word("arrivals when it was last decided which promises are used", saved=True)
     monitored = word("whether promises that are broken rest until they are learnt again")

@@ -95,6 +95,7 @@ def collect(h: Any, block: Any) -> None:
 def doubt(block: Any) -> None:
     """Let no resident be Yes any longer: what it reaches has changed with the promises that are used."""
     m = memory_of(block)
+    m.head.rounds = 0
     for stream in range(m.streams):
         slot = stream_at(m, stream).oldest
         while slot >= 0:

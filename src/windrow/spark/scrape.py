@@ -22,6 +22,14 @@ HELD = {
     "resident_bytes": "Bytes charged for the rows in join memory.",
     "peak_bytes": "Most bytes charged at any time.",
 }
+OF_CONSTRAINTS = {
+    "k": ("gauge", "How far rows that belong together may lie apart, in rows or units of time; none for unique keys."),
+    "used": ("gauge", "Whether rows are released by the constraint now: 1 or 0."),
+    "seen": ("gauge", "The largest distance measured lately, of declared constraints ever."),
+    "measured": ("counter", "Distances measured."),
+    "released": ("counter", "Rows found useless by the constraint, by itself or with others."),
+    "violations": ("counter", "Distances beyond k while rows were released by it; each may have cost matches."),
+}
 RECALL = "Matches produced over matches of the exact join, as estimated."
 
 Answer = tuple[Callable[[], str], str]
@@ -29,7 +37,7 @@ Answer = tuple[Callable[[], str], str]
 
 def prometheus(query: str, joins: Sequence[Mapping[int, Mapping[str, Any]]], recalls: Sequence[float | None]) -> str:
     """Counters end in _total, as their name asks for; what is held is a gauge. Labels are the query, the number of the
-    join where there are several, and the shard."""
+    join where there are several, the shard, and of constraints, where there are any, their text."""
     lines = []
     kinds = [(f"{name}_total", "counter", name, text) for name, text in COUNTED.items()]
     kinds += [(name, "gauge", name, text) for name, text in HELD.items()]
@@ -38,11 +46,28 @@ def prometheus(query: str, joins: Sequence[Mapping[int, Mapping[str, Any]]], rec
     for metric, kind, name, text in kinds:
         lines += _family(metric, kind, text)
         lines += [f"windrow_{metric}{_labels(**own, shard=k)} {s[name]}" for own, mine in both for k, s in mine.items()]
+    lines += _of_constraints(both)
     if any(recall is not None for recall in recalls):
         lines += _family("recall", "gauge", RECALL)
         told = zip(owners, recalls, strict=True)
         lines += [f"windrow_recall{_labels(**own)} {recall}" for own, recall in told if recall is not None]
     return "\n".join(lines) + "\n"
+
+
+def _of_constraints(joins: Sequence[tuple[Mapping[str, Any], Mapping[int, Mapping[str, Any]]]]) -> list[str]:
+    """A line for each constraint of each shard, in every family."""
+    known = [
+        (_labels(**own, shard=k, constraint=text), one)
+        for own, mine in joins
+        for k, shard in mine.items()
+        for text, one in shard.get("constraints", {}).items()
+    ]
+    lines = []
+    for name, (kind, about) in OF_CONSTRAINTS.items() if known else ():
+        metric = f"constraint_{name}" + ("_total" if kind == "counter" else "")
+        lines += _family(metric, kind, about)
+        lines += [f"windrow_{metric}{labels} {int(one[name])}" for labels, one in known if one[name] is not None]
+    return lines
 
 
 def _family(metric: str, kind: str, text: str) -> list[str]:

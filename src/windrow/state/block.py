@@ -99,7 +99,7 @@ def start(plan: Plan, route: Route, emit: bool, capacity: Capacity | None = None
 def write_release(words: np.ndarray, plan: Plan, release: Release) -> None:
     """The join graph and what it is released by."""
     head = Head(words, 0)
-    head.pace, head.bare_cost, head.clusters_in_time = 1, plan.row_bytes(), release.clusters_in_time
+    head.pace, head.every, head.bare_cost, head.clusters_in_time = 1, 1, plan.row_bytes(), release.clusters_in_time
     monitored = release.monitored
     head.monitored, head.releasing = monitored is not None, monitored is None or monitored.release
     head.spares = monitored.sample if monitored is not None and monitored.release else 0.0

@@ -1,59 +1,37 @@
-"""When the rules are applied: to all residents, each time as many rows as a quarter of them have arrived since.
+"""When the rules are applied: to residents of which time may have shown something, each time as many rows as a quarter
+of all have arrived since.
 
-So judging costs a few looks per arrival, and at most about a quarter more is held than the rules would leave. Where
-judging frees next to nothing it is done less often, down to once for as many arrivals as there are residents; one that
+Arrivals, and whatever becomes of a row, wake those whom that concerns (waking.py). What is left is evidence that comes
+with time: k arrivals, values that were left behind, clusters that have ended. Each stream that has such evidence is
+swept, children first: residents of which it shows nothing are passed over, and where it is all a matter of waiting the
+first of them ends the sweep, for those behind it have waited less. What expires or is shed wakes nobody, so all
+residents are judged now and then, children first and then the other way: after each collection where that frees much,
+down to once in 32 collections where it does not.
+
+So judging costs about a look per arrival, and at most about a quarter more is held than the rules would leave. Where
+it frees next to nothing it is done less often, down to once for as many arrivals as there are residents; one that
 frees much brings the pace back. The pace follows from what was taken, so it does not depend on how rows were cut into
 batches.
 
-When memory is full they are judged before a row is shed, not sooner than an eighth of them has arrived since the last;
+When memory is full all are judged before a row is shed, not sooner than an eighth of them has arrived since the last;
 No rows then leave even if a parent that comes later would have learnt from them.
-
-Rules feed each other along the graph: that a child is No kills its parents, that a parent is complete may free its
-child. Streams are therefore judged children first, and then the other way.
 """
 
 from typing import Any
 
-from windrow.kernels.hashing import in_sample, row_word
 from windrow.kernels.jit import inline, inner
-from windrow.kernels.layout import BARE, NO, RELEASED, SPARED, STREAM_BITS
+from windrow.kernels.layout import BY_INTEGRITY, NO, NONE, RELEASED
 from windrow.kernels.memory import Memory, memory_of
-from windrow.kernels.places import slot_at, stream_at
-from windrow.kernels.release.evidence import pass_steps
+from windrow.kernels.places import edge_at, evidence_at, promise_at, slot_at, stream_at
+from windrow.kernels.release.evidence import is_used, pass_steps, shows
+from windrow.kernels.release.keeping import choose_kept
 from windrow.kernels.release.rules import is_wanted, judge
-from windrow.kernels.retain import charge, depart
+from windrow.kernels.release.waking import NEXT, bare, let_go, look_again, to_do, wake_all
+from windrow.kernels.retain import depart
 
 LEAST = 256  # arrivals between two collections
 SLOWEST = 4  # quarters of the residents
-MOST_SPARED = 4096  # residents that are spared, at most: windows without an end would fill up with them
-
-
-@inline
-def bare(m: Memory, stream: int, slot: int) -> None:
-    """Let a resident stay without payload."""
-    at = slot_at(m, slot)
-    if at.row != BARE:
-        cost = at.cost >> STREAM_BITS
-        charge(m, stream, 0, m.head.bare_cost - cost, 0)
-        at.row = BARE
-        at.cost = (m.head.bare_cost << STREAM_BITS) | stream
-
-
-@inline
-def let_go(h: Any, m: Memory, stream: int, slot: int) -> None:
-    """Release a resident, or spare it to see what comes."""
-    share = m.head.spares
-    if (
-        share > 0.0
-        and m.head.spared_rows < MOST_SPARED
-        and in_sample(row_word(m.head.seed, slot_at(m, slot).seq), share)
-    ):
-        if h.strips(h, m):
-            bare(m, stream, slot)
-        slot_at(m, slot).status = SPARED
-        m.head.spared_rows += 1
-    else:
-        depart(h, m, slot, RELEASED)
+SELDOM = 32  # collections between two in which all residents are judged, at most
 
 
 @inline
@@ -84,7 +62,7 @@ def judge_streams(h: Any, m: Memory, upwards: bool, pressed: bool) -> bool:
     changed = False
     for k in range(m.streams):
         stream = stream_at(m, k if upwards else m.streams - 1 - k).turn
-        if stream_at(m, stream).is_judged or (pressed and stream_at(m, stream).remembers):
+        if stream_at(m, stream).is_judged or stream_at(m, stream).remembers:
             changed |= judge_stream(h, m, stream, pressed)
     return changed
 
@@ -109,15 +87,91 @@ def held(m: Memory) -> int:
     return rows
 
 
+WAITS, SHOWS = 1, 2
+
+
+@inline
+def timed(m: Memory, stream: int) -> int:
+    """What time shows of a stream's rows: nothing, that they have waited, or something else."""
+    found, mine = 0, stream_at(m, stream)
+    for e in range(mine.first_edge, mine.after_edge):
+        edge = edge_at(m, e)
+        for k in range(edge.first_evidence, edge.after_evidence):
+            promise = evidence_at(m, k).promise
+            if edge.directory >= 0 and is_used(m, promise):
+                found = max(found, WAITS if promise_at(m, promise).kind == BY_INTEGRITY else SHOWS)
+    return found
+
+
+@inline
+def time_shows(m: Memory, stream: int, slot: int) -> bool:
+    """Whether time has shown that no more partners of a resident come from some neighbour."""
+    mine = stream_at(m, stream)
+    for e in range(mine.first_edge, mine.after_edge):
+        edge = edge_at(m, e)
+        for k in range(edge.first_evidence, edge.after_evidence):
+            line = evidence_at(m, k)
+            if edge.directory >= 0 and is_used(m, line.promise) and shows(m, line, edge, slot):
+                return True
+    return False
+
+
 @inner
-def collect(h: Any, words: Any, pressed: bool) -> None:
-    """Judge all residents, and release those that may leave; if memory is full, No rows that wait for parents too."""
+def sweep(h: Any, words: Any, stream: int, todo: Any) -> None:
+    """Judge the residents of a stream of which time has shown something, and whoever that concerns."""
+    m = memory_of(words)
+    kind = timed(m, stream)
+    if kind == 0:
+        return
+    todo[NEXT] = stream_at(m, stream).oldest
+    while todo[NEXT] >= 0:
+        slot = todo[NEXT]
+        todo[NEXT] = slot_at(m, slot).newer
+        if time_shows(m, stream, slot):
+            if look_again(h, m.w, stream, slot, todo):
+                wake_all(h, m.w, todo)
+        elif kind == WAITS:
+            todo[NEXT] = NONE
+
+
+@inner
+def collect(h: Any, words: Any) -> None:
+    """Judge the residents of which time has shown something, now and then all, and release those that may leave."""
     m = memory_of(words)
     before = held(m)
     for k in range(m.head.ordered):
         pass_steps(m, k)
-    if judge_streams(h, m, True, pressed):
-        judge_streams(h, m, False, pressed)
+    choose_kept(m, before)
+    todo = to_do()
+    for k in range(m.streams):
+        stream = stream_at(m, k).turn
+        if stream_at(m, stream).is_judged:
+            sweep(h, m.w, stream, todo)
+    m.head.rounds -= 1
+    if m.head.rounds < 0:
+        left = held(m)
+        if judge_streams(h, m, True, False):
+            judge_streams(h, m, False, False)
+        m.head.every = 1 if left - held(m) > left >> 5 else min(2 * m.head.every, SELDOM)
+        m.head.rounds = m.head.every - 1
+    note_collected(m, before)
+
+
+@inner
+def collect_pressed(h: Any, words: Any) -> None:
+    """Judge all residents where memory is full, and release even No rows that wait for parents."""
+    m = memory_of(words)
+    before = held(m)
+    for k in range(m.head.ordered):
+        pass_steps(m, k)
+    if judge_streams(h, m, True, True):
+        judge_streams(h, m, False, True)
+    note_collected(m, before)
+
+
+@inline
+def note_collected(m: Memory, before: int) -> None:
+    """Note what a collection has left, and when the next one is due."""
     m.head.collected, m.head.spared = m.head.arrivals, held(m)
     if before - m.head.spared < before >> 4:
         m.head.pace = min(2 * m.head.pace, SLOWEST)

@@ -27,6 +27,7 @@ from windrow.kernels.layout import (
     BY_INTEGRITY,
     LOW,
     NO_KEY,
+    NONE,
     R_CODES,
     R_STREAM,
     R_TIME,
@@ -171,16 +172,23 @@ def has_met(m: Memory, edge: Edge, slot: int) -> bool:
 
 
 @inline
+def closed_by(m: Memory, edge: Edge, slot: int) -> int:
+    """The promise by which no row that is still to come is a partner of a resident on an edge, or NONE."""
+    if edge.directory < 0:
+        return NONE
+    if has_met(m, edge, slot):
+        return edge.child
+    for k in range(edge.first_evidence, edge.after_evidence):
+        line = evidence_at(m, k)
+        if is_used(m, line.promise) and shows(m, line, edge, slot):
+            return line.promise
+    return NONE
+
+
+@inline
 def is_closed(m: Memory, edge: Edge, slot: int) -> bool:
     """Whether no row that is still to come is a partner of a resident on an edge."""
-    if edge.directory < 0:
-        return False
-    if has_met(m, edge, slot):
-        return True
-    for k in range(edge.first_evidence, edge.after_evidence):
-        if is_used(m, evidence_at(m, k).promise) and shows(m, evidence_at(m, k), edge, slot):
-            return True
-    return False
+    return closed_by(m, edge, slot) >= 0
 
 
 @inline

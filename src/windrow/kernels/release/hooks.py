@@ -22,10 +22,12 @@ from windrow.kernels.layout import (
     YES,
 )
 from windrow.kernels.memory import Memory, memory_of_numbered_pair
-from windrow.kernels.places import came_at, chain, edge_at, key_at, link_at, slot_at, stream_at
+from windrow.kernels.places import came_at, chain, edge_at, key_at, key_of, link_at, promise_at, slot_at, stream_at
 from windrow.kernels.release import collect as collecting
 from windrow.kernels.release.evidence import is_used, note_befores, note_codes, note_key, observe
+from windrow.kernels.release.keeping import is_kept, note_told
 from windrow.kernels.release.rules import is_wanted, judge
+from windrow.kernels.release.waking import let_go, wake_parents
 from windrow.kernels.retain import admit, any_over
 from windrow.kernels.settle import fill
 
@@ -55,13 +57,19 @@ def strip(m: Memory, slot: int, stream: int) -> None:
 @inline
 def refused(h: Any, m: Memory, r: Any, rx: Any, at: int) -> None:
     """N1: a row that a filter refuses is No, and stays where parents that come later ask for it."""
-    if r[at + R_LIVE] == REFUSED and stream_at(m, r[at + R_STREAM]).remembers:
-        slot = fill(h, m, r, rx, at)
-        strip(m, slot, r[at + R_STREAM])
-        slot_at(m, slot).status = NO
-        h.starts(h, m, rx, at, slot)
-        admit(h, m, slot)
+    stream = r[at + R_STREAM]
+    if r[at + R_LIVE] == REFUSED and stream_at(m, stream).remembers:
+        if is_kept(m, stream):
+            slot = fill(h, m, r, rx, at)
+            strip(m, slot, stream)
+            slot_at(m, slot).status = NO
+            h.starts(h, m, rx, at, slot)
+            admit(h, m, slot)
+        else:
+            m.head.seq += 1
+            reasons.count(m, stream, RELEASED)
     note_codes(m.w, r, at)
+    wake_parents(h, m, r, at)
 
 
 @inline
@@ -91,8 +99,9 @@ def stored(h: Any, m: Memory, slot: int, stream: int) -> None:
 
 @inline
 def noted(h: Any, m: Memory, r: Any, at: int) -> None:
-    """An arriving row has been settled: its keys know that it came."""
+    """An arriving row has been settled: its keys know that it came, and so do those who waited for it."""
     note_codes(m.w, r, at)
+    wake_parents(h, m, r, at)
 
 
 @inline
@@ -102,7 +111,11 @@ def useless(h: Any, m: Memory, r: Any, at: int, key: int) -> bool:
         return False
     edge = edge_at(m, stream_at(m, r[at + R_STREAM]).first_edge)
     met = m.head.releasing != 0 and is_used(m, edge.child) and m.w[came_at(m, 0, key, edge.other)] > 0
-    return met and (m.head.spares == 0.0 or not in_sample(row_word(m.head.seed, m.head.seq - 1), m.head.spares))
+    if not met or (m.head.spares != 0.0 and in_sample(row_word(m.head.seed, m.head.seq - 1), m.head.spares)):
+        return False
+    promise_at(m, edge.child).released += 1
+    note_told(m, edge, key)
+    return True
 
 
 @inline
@@ -113,6 +126,9 @@ def done_with(h: Any, m: Memory, slot: int, stream: int) -> bool:
     judge(m.w, stream, slot)
     if slot_at(m, slot).status != NO:
         return False
+    for k in range(stream_at(m, stream).first_edge, stream_at(m, stream).after_edge):
+        if edge_at(m, k).directory >= 0 and is_used(m, edge_at(m, k).child):
+            note_told(m, edge_at(m, k), key_of(m, slot, edge_at(m, k).link))
     if not is_wanted(m, stream, slot):
         return True
     if h.strips(h, m):
@@ -136,9 +152,10 @@ def settled(h: Any, m: Memory, r: Any, at: int) -> None:
         after = link_at(m, slot, 0).newer
         if slot_at(m, slot).status < NO:
             stream_at(m, other).complete += 1
+            promise_at(m, edge_at(m, stream_at(m, stream).first_edge).parent).released += 1
             slot_at(m, slot).status = NO
         if slot_at(m, slot).status == NO:
-            collecting.let_go(h, m, other, slot)
+            let_go(h, m, other, slot)
         slot = after
 
 
@@ -166,9 +183,9 @@ def why_shed(h: Any, m: Memory, slot: int) -> int:
 def ended(h: Any, m: Memory) -> None:
     """A group has ended. Where memory is full, residents are judged before any is shed, and No rows leave first."""
     if collecting.is_due(m):
-        collecting.collect(h, m.w, False)
+        collecting.collect(h, m.w)
     if any_over(m) and collecting.is_pressing(m):
-        collecting.collect(h, m.w, True)
+        collecting.collect_pressed(h, m.w)
 
 
 @inline

@@ -33,6 +33,11 @@ class Promise(Record):
     measured = word("distances measured", saved=True)
     violations = word("distances beyond k, while it was used", saved=True)
     since = word("arrivals, of the stream that k counts, when it was last broken", saved=True)
+    released = word("rows that were found useless by it, alone or with others", saved=True)
+    # of Unique, whether rows that a filter refuses are worth keeping for parents that come later (release/keeping.py)
+    kept = word("rows that a filter refused, since that was last decided", saved=True)
+    told = word("parents that met one of them, and were not stored", saved=True)
+    is_quiet = word("whether they are let go at once", saved=True)
 
 
 class Watched(Record):

@@ -20,7 +20,7 @@ from typing import Any
 
 from windrow.kernels.drive_many import holds
 from windrow.kernels.jit import inline, inner
-from windrow.kernels.layout import NO, UNKNOWN, YES, Edge
+from windrow.kernels.layout import NO, UNKNOWN, YES, Cover, Edge
 from windrow.kernels.memory import Memory, memory_of
 from windrow.kernels.places import (
     chain,
@@ -30,10 +30,11 @@ from windrow.kernels.places import (
     key_of,
     link_at,
     predicate_at,
+    promise_at,
     slot_at,
     stream_at,
 )
-from windrow.kernels.release.evidence import is_closed, is_used, link_into
+from windrow.kernels.release.evidence import closed_by, is_closed, is_used, link_into
 
 
 @inner
@@ -73,7 +74,9 @@ def is_dead(m: Memory, stream: int, slot: int) -> bool:
     mine = stream_at(m, stream)
     for k in range(mine.first_edge, mine.after_edge):
         edge = edge_at(m, k)
-        if is_closed(m, edge, slot) and not partner_with(m, edge, slot, LIVE):
+        promise = closed_by(m, edge, slot)
+        if promise >= 0 and not partner_with(m, edge, slot, LIVE):
+            promise_at(m, promise).released += 1
             return True
     return False
 
@@ -89,8 +92,23 @@ def is_complete(m: Memory, stream: int, slot: int) -> bool:
         if cover.own != 0 and status != YES:
             continue
         if covered(m, cover.edges, mine.first_edge, mine.after_edge, slot):
+            credit(m.w, cover, stream, slot)
             return True
     return False
+
+
+@inner
+def credit(words: Any, cover: Cover, stream: int, slot: int) -> None:
+    """Count a resident for the promises by which a cover shows it complete: those that close it, and those of unique
+    keys by which it reaches what it covers itself."""
+    m = memory_of(words)
+    mine = stream_at(m, stream)
+    for k in range(mine.first_edge, mine.after_edge):
+        edge = edge_at(m, k)
+        if (cover.edges >> (k - mine.first_edge)) & 1:
+            promise_at(m, closed_by(m, edge, slot)).released += 1
+        elif cover.own != 0 and is_used(m, edge.child):
+            promise_at(m, edge.child).released += 1
 
 
 @inline
@@ -121,8 +139,9 @@ def is_wanted(m: Memory, stream: int, slot: int) -> bool:
     mine = stream_at(m, stream)
     for k in range(mine.first_edge, mine.after_edge):
         edge = edge_at(m, k)
-        if is_used(m, edge.parent) and edge.is_exempt == 0 and not is_closed(m, edge, slot):
-            return True
+        if is_used(m, edge.parent) and edge.is_exempt == 0 and promise_at(m, edge.parent).is_quiet == 0:
+            if not is_closed(m, edge, slot):
+                return True
     return False
 
 
