@@ -23,7 +23,7 @@ from windrow.sites.bound import TIME, Bound
 from windrow.sites.equalities import connected
 from windrow.sites.figures import Figures, Meeting
 from windrow.sites.links import HEADER_BYTES, Links
-from windrow.sites.messages import Message, Part
+from windrow.sites.messages import body_bytes
 
 Objective = Literal["time", "bytes", "money"]
 
@@ -132,7 +132,7 @@ class Model(ABC):
         sample = self.figures.matches
         if sample is not None and sample.num_rows:
             count = max(1, min(ceil(ship.rows / max(ship.messages, 1e-9)), sample.num_rows))
-            width = (_encoded(sample.slice(0, count)) - ENVELOPE) / count
+            width = body_bytes(sample.slice(0, count)) / count
             ship = replace(ship, bytes=HEADER_BYTES + ENVELOPE + width * ship.rows)
         return EdgeCost((ship,))
 
@@ -163,6 +163,8 @@ class Model(ABC):
         return some * self._packed(tuple(columns), rows / some, timed, share) + empty, some
 
     def _packed(self, columns: tuple[str, ...], rows: float, timed: bool, share: float) -> float:
+        if columns and all(c.partition(".")[0] in self.figures.sizes for c in columns):
+            return HEADER_BYTES + ENVELOPE + self._told(columns, rows, timed)
         known = all(c.partition(".")[0] in self.figures.samples for c in columns)
         if not known or not columns:
             width = sum(self.figures.widths.get(c, 8.0) for c in columns) + 8.0 * timed
@@ -173,7 +175,17 @@ class Model(ABC):
         key = (columns, count if timed else -count, apart)
         if key not in self._sizes:
             self._sizes[key] = self._sample(columns, count, timed, apart)
-        return HEADER_BYTES + ENVELOPE + (self._sizes[key] - ENVELOPE) * rows / count
+        return HEADER_BYTES + ENVELOPE + self._sizes[key] * rows / count
+
+    def _told(self, columns: tuple[str, ...], rows: float, timed: bool) -> float:
+        """The packed bytes of rows, by what the sites of their streams have told; those of several streams have one
+        frame."""
+        first, names = columns[0].partition(".")[0], ([TIME] if timed else []) + list(columns)
+        total = 0.0
+        for stream in dict.fromkeys(c.partition(".")[0] for c in columns):
+            mine = [c for c in names if c.partition(".")[0] == stream or (c == TIME and stream == first)]
+            total += self.figures.sizes[stream].size(mine, rows, frame=stream == first)
+        return total
 
     def _sample(self, columns: tuple[str, ...], count: int, timed: bool, apart: int) -> float:
         """The packed bytes of rows from the middle of the samples; chosen rows lie apart, and pack less well."""
@@ -188,12 +200,7 @@ class Model(ABC):
             while len(column) < count and len(column):
                 column = pa.chunked_array([*column.chunks, *column.chunks])
             arrays.append(column.slice(0, count).combine_chunks() if len(column) else pa.nulls(count, column.type))
-        return _encoded(pa.table(dict(zip(map(str, range(len(arrays))), arrays, strict=True))))
-
-
-def _encoded(table: pa.Table) -> float:
-    """The bytes of a message with a table."""
-    return float(len(Message("0" * 12, "a/b.step", "A", "B", 1000, {"a/b.k": Part(table)}).encode()))
+        return float(body_bytes(pa.table(dict(zip(map(str, range(len(arrays))), arrays, strict=True)))))
 
 
 @dataclass(frozen=True)
