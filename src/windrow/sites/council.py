@@ -57,23 +57,24 @@ class Replan(Record):
         gain: how much less another plan must cost, as a share of what this one costs.
         at: the site that plans; None is the first one of the plan.
         sample: how many keys of each stream are sent there for it, at most.
-        share: what surveys and decisions may cost, as a share of the bytes that the plan ships: streams are looked at
-            less often, or without keys, where that is little.
         objective: "bytes", "time" or "money"; None is what the plan was made for, if that is known, else bytes.
         planner: as `windrow.sites.plan` takes it.
+        share: what surveys and decisions may cost, as a share of the bytes that the plan ships: streams are looked at
+            less often, or without keys, where that is little.
     """
 
     every: Duration
     gain: float
     at: str | None
     sample: int
-    share: float
     objective: str | None
     planner: str
+    share: float
 
     def __init__(
         self, every: DurationLike, gain: float = 0.15, at: str | None = None, sample: int = 256,
-        share: float = 0.05, objective: Objective | None = None, planner: Literal["auto", "greedy", "exhaustive", "exact"] = "auto",
+        objective: Objective | None = None, planner: Literal["auto", "greedy", "exhaustive", "exact"] = "auto",
+        share: float = 0.05,
     ) -> None:  # fmt: skip
         self._set(
             every=parse_duration(every, "replan: every"),
@@ -278,6 +279,7 @@ class Council:
 
     def state(self, put: Callable[[Any], int]) -> dict[str, Any]:
         """What is known, with tables put elsewhere."""
+
         def put_all(parts: Mapping[str, Part]) -> dict[str, Any]:
             return {c: [dict(p.facts), put(form.table_bytes(p.table))] for c, p in parts.items()}
 

@@ -228,10 +228,8 @@ class Answer(Tell):
 
     def _places(self, number: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Where entries of some numbers stand, and which of them are there."""
-        place = np.searchsorted(self.values.number, number)
-        here = place < len(self.values)
-        here[here] = self.values.number[place[here]] == number[here]
-        return place, here
+        place = self.values.place_of(number)
+        return place, place >= 0
 
     def state(self) -> State:
         numbers, tables = super().state()

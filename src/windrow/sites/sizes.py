@@ -1,7 +1,7 @@
 """Sizes: what rows of a stream take on the wire, in few numbers, so that no rows need to travel to tell it.
 
 A batch of an interval is packed whole, then every fourth row of it, every sixteenth, every sixty-fourth: chosen rows
-lie apart, and pack less well. For each, a column is charged what the batch is smaller without it; the rest is the frame.
+lie apart, and pack less well. Of each, a column has what the batch is smaller without it; the rest is the frame.
 """
 
 from __future__ import annotations
