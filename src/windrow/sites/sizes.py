@@ -38,11 +38,9 @@ class Sizes:
 
     def size(self, columns: Iterable[str], rows: float, frame: bool = True) -> float:
         """The bytes of so many rows with some columns."""
-        known = [self.columns[name] for name in columns if name in self.columns]
-        bytes_ = sum(known, self.frame if frame else np.zeros(len(self.counts)))
-        if rows > self.counts[-1]:
-            return float(bytes_[-1] * rows / self.counts[-1])
-        return float(np.interp(rows, self.counts, bytes_))
+        known = sum((self.columns[name] for name in columns if name in self.columns), np.zeros(len(self.counts)))
+        beyond = max(1.0, rows / self.counts[-1])
+        return float(np.interp(rows, self.counts, known) * beyond + frame * np.interp(rows, self.counts, self.frame))
 
     def table(self) -> pa.Table:
         """The numbers, as they travel."""
