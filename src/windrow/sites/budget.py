@@ -95,7 +95,8 @@ class Loss:
         cls, edge: str, stream: str, found: Metrics, joined: int | None, passed: int | None, names: Iterable[str]
     ) -> Loss:
         """Of an engine. `joined`: its matches without those with rows that came later, which count nowhere. `passed`:
-        of a window that only says who has partners, how many it said that of: one partner that is there is enough."""
+        of a window that only says who has partners, or who is asked for, of how many rows it said that: one pair that
+        is found is enough, so a row with n pairs is passed over as seldom as all of them are lost."""
         produced = found.matched if joined is None else joined
         known = found.exact_matched
         if known is None and not found.streams["w"].shed:

@@ -28,7 +28,8 @@ from windrow.sites.messages import body_bytes
 Objective = Literal["time", "bytes", "money"]
 
 ROW_SECONDS = 1e-6  # reading a row, in the corrected model (and in the simulator)
-ENVELOPE = 90  # the header of a message, JSON and all
+ENVELOPE = 96  # the header of a message without rows, JSON and all
+ENTRY, PLACE = 3.0, 2.0  # the number of an entry, and the place of one that is gone, packed: they rise
 PART = 110  # what one more part adds to a message, beside its values
 PROBE, UPDATE, HASH, INSERT = 1e-7, 1e-7, 1e-7, 1e-7  # seconds for a row, in the paper's model
 FALSE = 0.01  # keys that a Bloom filter passes and should not
@@ -245,7 +246,10 @@ class Corrected(Model):
         if self.bound.lives[case.stream].rows is None or "-S" not in program:
             return []
         what = f"clock of {case.stream}"
-        return [self.ship(case.there, case.here, what, [], case.other, f"{case.stream}#")]
+        clock = self.ship(case.there, case.here, what, [], case.other, f"{case.stream}#")
+        if program == "SP-S":  # in the message with the rows
+            clock = replace(clock, bytes=max(0.0, clock.bytes - ENVELOPE - HEADER_BYTES), messages=0.0)
+        return [clock]
 
     def window_rows(self, case: _Case) -> list[Ship]:
         """SP-S: all rows of the stream, shipped once for all programs that read them there."""
@@ -267,7 +271,7 @@ class Corrected(Model):
         m = case.meeting  # a value that is new is asked for from now on only, others may have been before
         share = m.fresh * m.asked + (1 - m.fresh) * m.around
         asking = case.other * m.fresh * share * self.figures.tau
-        size = HEADER_BYTES + ENVELOPE + PART * -expm1(-asking) + 8 * asking
+        size = HEADER_BYTES + ENVELOPE + PART * -expm1(-asking) + ENTRY * asking
         rows = self.ship(case.there, case.here, f"rows of {case.stream} asked for", case.window, case.other * share)
         alone = replace(rows, bytes=max(rows.bytes - ENVELOPE - HEADER_BYTES, 0.0) + PART * rows.messages, messages=0.0)
         asked = Ship(case.here, case.there, "values asked for", asking, size, 1 - exp(-asking))
@@ -332,7 +336,7 @@ class Corrected(Model):
         new = self._keys(case.there, case.here, f"new values of {case.stream}", case.own_keys, rate)
         return [
             new,
-            Ship(case.there, case.here, "values that are gone", new.rows, 4 * new.rows + PART * new.messages, 0.0),
+            Ship(case.there, case.here, "values that are gone", new.rows, PLACE * new.rows + PART * new.messages, 0.0),
         ]
 
 

@@ -98,7 +98,7 @@ class Held:
         self.users: dict[str, int] = {}
         self.stored = -1
         self.joined: int | None = None  # pairs that were joined: those whose resident came first
-        self.passed: int | None = None  # arriving rows that were said to have partners, where that is all that is asked
+        self.passed: int | None = None  # rows for whom one pair is enough, that had one: see `Loss.of_window`
         self._raised, self._releases = LOW, 0
 
     def join_users(self, user: str) -> None:
