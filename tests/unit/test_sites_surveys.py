@@ -53,8 +53,9 @@ def test_what_is_spent_is_a_share_of_what_is_shipped(seed: int) -> None:
 
 def rows_of(seed: int, rows: int, keys: int) -> pa.Table:
     rng = np.random.default_rng(seed)
-    return pa.table({"t": np.sort(rng.integers(0, 20_000, rows)), "k": rng.integers(0, keys, rows),
-                     "text": [bytes(rng.integers(97, 123, 12, dtype=np.uint8)).decode() for _ in range(rows)]})  # fmt: skip
+    texts = [bytes(rng.integers(97, 123, 12, dtype=np.uint8)).decode() for _ in range(rows)]
+    times = np.sort(rng.integers(0, 20_000, rows))
+    return pa.table({"t": times, "k": rng.integers(0, keys, rows), "text": texts})
 
 
 def surveyed(keys: int) -> tuple[Bound, Survey, dict[str, dict[str, Part]], dict[str, pa.Table]]:
