@@ -121,6 +121,7 @@ class Echo(Tell):
         batch, clock = rows_in(parts[1]), rows_in(parts[2])
         assert parts[0] is not None and batch is not None
         self._update(interval, self.store.admit(batch))
+        self.count_told(batch)
         self.moments.pass_on(clock)
         self.store.forget(self.moments.low(interval))
         return [bloom(self.values.codes[passes(parts[0], self.values.codes)])]

@@ -91,22 +91,30 @@ class Loss:
     kept: float | None
 
     @classmethod
-    def of_window(cls, edge: str, stream: str, found: Metrics, joined: int | None, names: Iterable[str]) -> Loss:
-        """Of an engine. `joined`: its matches without those with rows that came later, which count nowhere."""
+    def of_window(
+        cls, edge: str, stream: str, found: Metrics, joined: int | None, passed: int | None, names: Iterable[str]
+    ) -> Loss:
+        """Of an engine. `joined`: its matches without those with rows that came later, which count nowhere. `passed`:
+        of a window that only says who has partners, or who is asked for, of how many rows it said that: one pair that
+        is found is enough, so a row with n pairs is passed over as seldom as all of them are lost."""
         produced = found.matched if joined is None else joined
         known = found.exact_matched
         if known is None and not found.streams["w"].shed:
             known = float(found.matched)
         exact = None if known is None else produced + max(known - found.matched, 0.0)
         told = _counted(names, stream, found.streams["w"], produced, exact, found.peak_rows, found.peak_bytes)
-        return cls(edge, told, None if exact is None else produced / exact if exact else 1.0)
+        kept = None if exact is None else produced / exact if exact else 1.0
+        if kept and passed:
+            kept = 1.0 - (1.0 - kept) ** max(1.0, produced / kept / passed)
+        return cls(edge, told, kept)
 
     @classmethod
     def of_store(cls, edge: str, stream: str, store: Any, names: Iterable[str]) -> Loss:
-        """Of a store of rows: what it has admitted of what came."""
+        """Of a store of rows: what it has admitted of what came; where it tells keys, the rows whose key was told."""
         found: StreamMetrics = store.counters()
         told = _counted(names, stream, found, 0, 0.0, store.peak_rows, store.peak_bytes)
-        return cls(edge, told, 1.0 - found.shed / found.arrived if found.arrived else 1.0)
+        kept = store.told if store.told >= 0 else found.arrived - found.shed
+        return cls(edge, told, kept / found.arrived if found.arrived else 1.0)
 
 
 def _counted(

@@ -22,13 +22,14 @@ from windrow.sites.bloom import BITS
 from windrow.sites.bound import TIME, Bound
 from windrow.sites.equalities import connected
 from windrow.sites.figures import Figures, Meeting
-from windrow.sites.links import HEADER_BYTES, Links
-from windrow.sites.messages import Message, Part
+from windrow.sites.links import BARE_BYTES, HEADER_BYTES, Links
+from windrow.sites.messages import body_bytes
 
 Objective = Literal["time", "bytes", "money"]
 
 ROW_SECONDS = 1e-6  # reading a row, in the corrected model (and in the simulator)
-ENVELOPE = 90  # the header of a message, JSON and all
+ENVELOPE = 96  # the header of a message without rows, JSON and all
+RISING = 0.45  # of the bytes of whole numbers that rise, when they are packed: entries, places
 PART = 110  # what one more part adds to a message, beside its values
 PROBE, UPDATE, HASH, INSERT = 1e-7, 1e-7, 1e-7, 1e-7  # seconds for a row, in the paper's model
 FALSE = 0.01  # keys that a Bloom filter passes and should not
@@ -78,6 +79,25 @@ class Model(ABC):
     _sizes: dict[tuple[tuple[str, ...], int, int], float] = field(default_factory=dict)
     _rates: dict[tuple[str, ...], float] = field(default_factory=dict)
     relative: ClassVar[bool] = False  # whether what an edge ships is the same wherever the rows are
+
+    @property
+    def counted(self) -> bool:
+        """Whether sizes are those of packed messages, and not widths that somebody has given."""
+        return bool(self.figures.samples or self.figures.sizes)
+
+    @property
+    def header(self) -> float:
+        """What a message has beside its parts."""
+        return HEADER_BYTES + ENVELOPE if self.counted else BARE_BYTES
+
+    @property
+    def part(self) -> float:
+        """What a part has beside its values."""
+        return PART if self.counted else 0.0
+
+    def packed(self, width: int) -> float:
+        """What a whole number of so many bytes takes, among others that rise."""
+        return width * RISING if self.counted else width
 
     @abstractmethod
     def edge(self, rows: Rows, stream: str, program: str) -> EdgeCost:
@@ -132,8 +152,8 @@ class Model(ABC):
         sample = self.figures.matches
         if sample is not None and sample.num_rows:
             count = max(1, min(ceil(ship.rows / max(ship.messages, 1e-9)), sample.num_rows))
-            width = (_encoded(sample.slice(0, count)) - ENVELOPE) / count
-            ship = replace(ship, bytes=HEADER_BYTES + ENVELOPE + width * ship.rows)
+            width = body_bytes(sample.slice(0, count)) / count
+            ship = replace(ship, bytes=self.header + width * ship.rows)
         return EdgeCost((ship,))
 
     def ship(
@@ -158,22 +178,34 @@ class Model(ABC):
         busy = self.figures.busy.get(columns[0].partition(".")[0], 1.0) if columns else 1.0
         some = min(1.0 - exp(-rows), busy)
         if some <= 0.0:
-            return ENVELOPE + HEADER_BYTES, 0.0
-        empty = (1.0 - some) * (ENVELOPE + HEADER_BYTES)
+            return self.header, 0.0
+        empty = (1.0 - some) * self.header
         return some * self._packed(tuple(columns), rows / some, timed, share) + empty, some
 
     def _packed(self, columns: tuple[str, ...], rows: float, timed: bool, share: float) -> float:
+        if columns and all(c.partition(".")[0] in self.figures.sizes for c in columns):
+            return self.header + self._told(columns, rows, timed)
         known = all(c.partition(".")[0] in self.figures.samples for c in columns)
         if not known or not columns:
             width = sum(self.figures.widths.get(c, 8.0) for c in columns) + 8.0 * timed
-            return ENVELOPE + HEADER_BYTES + rows * width
+            return self.header + rows * width
         there = min(self.figures.samples[c.partition(".")[0]].num_rows for c in columns)
         count = max(1, min(ceil(rows), SAMPLED, there))
         apart = max(1, min(round(1 / max(share, 0.01)), MOST_APART, there // count))
         key = (columns, count if timed else -count, apart)
         if key not in self._sizes:
             self._sizes[key] = self._sample(columns, count, timed, apart)
-        return HEADER_BYTES + ENVELOPE + (self._sizes[key] - ENVELOPE) * rows / count
+        return self.header + self._sizes[key] * rows / count
+
+    def _told(self, columns: tuple[str, ...], rows: float, timed: bool) -> float:
+        """The packed bytes of rows, by what the sites of their streams have told; those of several streams have one
+        frame."""
+        first, names = columns[0].partition(".")[0], ([TIME] if timed else []) + list(columns)
+        total = 0.0
+        for stream in dict.fromkeys(c.partition(".")[0] for c in columns):
+            mine = [c for c in names if c.partition(".")[0] == stream or (c == TIME and stream == first)]
+            total += self.figures.sizes[stream].size(mine, rows, frame=stream == first)
+        return total
 
     def _sample(self, columns: tuple[str, ...], count: int, timed: bool, apart: int) -> float:
         """The packed bytes of rows from the middle of the samples; chosen rows lie apart, and pack less well."""
@@ -188,12 +220,7 @@ class Model(ABC):
             while len(column) < count and len(column):
                 column = pa.chunked_array([*column.chunks, *column.chunks])
             arrays.append(column.slice(0, count).combine_chunks() if len(column) else pa.nulls(count, column.type))
-        return _encoded(pa.table(dict(zip(map(str, range(len(arrays))), arrays, strict=True))))
-
-
-def _encoded(table: pa.Table) -> float:
-    """The bytes of a message with a table."""
-    return float(len(Message("0" * 12, "a/b.step", "A", "B", 1000, {"a/b.k": Part(table)}).encode()))
+        return float(body_bytes(pa.table(dict(zip(map(str, range(len(arrays))), arrays, strict=True)))))
 
 
 @dataclass(frozen=True)
@@ -238,7 +265,10 @@ class Corrected(Model):
         if self.bound.lives[case.stream].rows is None or "-S" not in program:
             return []
         what = f"clock of {case.stream}"
-        return [self.ship(case.there, case.here, what, [], case.other, f"{case.stream}#")]
+        clock = self.ship(case.there, case.here, what, [], case.other, f"{case.stream}#")
+        if program == "SP-S":  # in the message with the rows
+            clock = replace(clock, bytes=max(0.0, clock.bytes - self.header), messages=0.0)
+        return [clock]
 
     def window_rows(self, case: _Case) -> list[Ship]:
         """SP-S: all rows of the stream, shipped once for all programs that read them there."""
@@ -260,9 +290,9 @@ class Corrected(Model):
         m = case.meeting  # a value that is new is asked for from now on only, others may have been before
         share = m.fresh * m.asked + (1 - m.fresh) * m.around
         asking = case.other * m.fresh * share * self.figures.tau
-        size = HEADER_BYTES + ENVELOPE + PART * -expm1(-asking) + 8 * asking
+        size = self.header + self.part * -expm1(-asking) + self.packed(8) * asking
         rows = self.ship(case.there, case.here, f"rows of {case.stream} asked for", case.window, case.other * share)
-        alone = replace(rows, bytes=max(rows.bytes - ENVELOPE - HEADER_BYTES, 0.0) + PART * rows.messages, messages=0.0)
+        alone = replace(rows, bytes=max(rows.bytes - self.header, 0.0) + self.part * rows.messages, messages=0.0)
         asked = Ship(case.here, case.there, "values asked for", asking, size, 1 - exp(-asking))
         return [*self._update(case), asked, alone]
 
@@ -275,7 +305,7 @@ class Corrected(Model):
     def judged_rows(self, case: _Case) -> list[Ship]:
         """SM-D2: partial rows, a bit for each, and the arriving rows that have partners."""
         partial = self._partial(case)
-        size = HEADER_BYTES + ENVELOPE + PART * partial.messages + partial.rows / 8
+        size = self.header + self.part * partial.messages + partial.rows / 8
         bits = Ship(case.there, case.here, "bits of partial rows", partial.rows, size, partial.messages)
         rate = case.rate * case.meeting.share
         rows = self.ship(case.here, case.there, "rows with partners", case.arriving, rate, share=case.meeting.share)
@@ -292,7 +322,7 @@ class Corrected(Model):
     def short_rows(self, case: _Case) -> list[Ship]:
         """BF-D1: values of 32 bits, and the arriving rows that have one of them."""
         new, gone = self._update(case)
-        size = HEADER_BYTES + ENVELOPE + PART * new.messages + 4 * new.rows
+        size = self.header + self.part * new.messages + 4 * new.rows
         return [replace(new, bytes=size), gone, self.valued_rows(case)[-1]]
 
     def echoed_rows(self, case: _Case) -> list[Ship]:
@@ -307,7 +337,7 @@ class Corrected(Model):
         """A Bloom filter of some of the keys of an interval."""
         keys = case.rate * case.meeting.few * self.figures.tau * share
         some = -expm1(-keys)
-        size = HEADER_BYTES + ENVELOPE + some * PART + keys * BITS / 8
+        size = self.header + some * self.part + keys * BITS / 8
         receiver = case.there if sender == case.here else case.here
         return Ship(sender, receiver, "filter of keys", keys, size, some)
 
@@ -323,10 +353,8 @@ class Corrected(Model):
         """New values, and in the same message the places of those that are gone."""
         rate = case.other * case.meeting.fresh
         new = self._keys(case.there, case.here, f"new values of {case.stream}", case.own_keys, rate)
-        return [
-            new,
-            Ship(case.there, case.here, "values that are gone", new.rows, 4 * new.rows + PART * new.messages, 0.0),
-        ]
+        gone = self.packed(4) * new.rows + self.part * new.messages
+        return [new, Ship(case.there, case.here, "values that are gone", new.rows, gone, 0.0)]
 
 
 _SHIPS: dict[str, Callable[[Corrected, _Case], list[Ship]]] = {

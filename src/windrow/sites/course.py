@@ -160,8 +160,7 @@ class Course:
         past, taken, council = self.pasts[stream], self.intakes[stream].taken, self.council
         past.add(interval, batch)
         if council is not None and council.due(interval):
-            check = council.check(interval)
-            parts = council.survey(stream, past, interval)
+            check, parts = council.decided, council.survey(stream, past)
             if council.seat == self.name:
                 council.hear(check, stream, parts)
                 self._consider()
@@ -185,7 +184,7 @@ class Course:
         if message.step == council.DECISION:
             fresh = council.tell(message.interval, message.parts)
             while (told := council.told.pop(council.decided, None)) is not None:
-                self._adopt(*council.read(told))
+                self._adopt(council, told)
             return fresh
         fresh = council.hear(message.interval, message.step.partition(" ")[2], message.parts)
         self._consider()
@@ -201,12 +200,10 @@ class Course:
                 if site != self.name:
                     message = Message(council.id, council.DECISION, self.name, site, check, parts)
                     self._said.messages.append(message)
-            self._adopt(*council.read(parts))
+            self._adopt(council, parts)
 
-    def _adopt(self, plan: Plan | None, why: str) -> None:
-        assert self.council is not None
-        begin = self.council.limit
-        self.council.decided += 1
+    def _adopt(self, council: Council, told: Mapping[str, Part]) -> None:
+        begin, plan, why = council.adopt(told)
         if plan is not None:
             self._switch(begin, plan, why)
 

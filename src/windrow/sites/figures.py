@@ -29,6 +29,7 @@ from windrow.engine.intake import as_table, plain_schemas
 from windrow.engine.prepare import rows_of, tables
 from windrow.errors import SpecError
 from windrow.sites.bound import NEVER, NUMBER, TIME, Bound
+from windrow.sites.sizes import Sizes
 from windrow.sites.values import codes_of
 from windrow.spec import Query
 
@@ -46,6 +47,14 @@ class Meeting:
     fresh: float
     few: float
 
+    def scaled(self, arriving: float, window: float) -> Meeting:
+        """The same keys, with so many times the arriving rows and the rows in the window."""
+        return Meeting(
+            share=1 - (1 - self.share) ** window, pairs=self.pairs * window,
+            asked=1 - (1 - self.asked) ** arriving, around=1 - (1 - self.around) ** arriving,
+            fresh=self.fresh**window, few=self.few**arriving,
+        )  # fmt: skip
+
 
 @dataclass
 class Figures:
@@ -59,6 +68,7 @@ class Figures:
     distinct: dict[str, float] = field(default_factory=dict)  # keys, for the paper's model
     samples: dict[str, pa.Table] = field(default_factory=dict)  # in wire form, in order of time
     busy: dict[str, float] = field(default_factory=dict)  # the share of intervals that bring rows
+    sizes: dict[str, Sizes] = field(default_factory=dict)  # of streams whose samples are not here
     matches: pa.Table | None = None  # some matches: they repeat rows, and pack better than those
 
     def meeting(self, streams: Iterable[str], stream: str) -> Meeting:
@@ -130,7 +140,7 @@ def measured(bound: Bound, samples: Mapping[str, Any], unit_seconds: float) -> F
     intervals = max(span / (bound.tau * unit_seconds), 1.0)
     busy = {n: min(1.0, len(np.unique(bound.interval_of(t[TIME].to_numpy()))) / intervals) for n, t in rows.items()}
     matches = _matches(bound, {name: as_table(samples[name], name) for name in bound.query.names}, meetings)
-    return Figures(bound.tau * unit_seconds, rates, window, widths, meetings, {}, rows, busy, matches)
+    return Figures(bound.tau * unit_seconds, rates, window, widths, meetings, {}, rows, busy, matches=matches)
 
 
 def _matches(

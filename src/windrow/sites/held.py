@@ -98,6 +98,7 @@ class Held:
         self.users: dict[str, int] = {}
         self.stored = -1
         self.joined: int | None = None  # pairs that were joined: those whose resident came first
+        self.passed: int | None = None  # rows for whom one pair is enough, that had one: see `Loss.of_window`
         self._raised, self._releases = LOW, 0
 
     def join_users(self, user: str) -> None:
@@ -150,6 +151,7 @@ class Held:
         if self.share is not None:
             met = np.zeros(len(now), np.bool_)
             met[self.probe(now, columns)[0]] = True
+            self.passed = (self.passed or 0) + int(met.sum())
             return met
         if not len(now) or not self.resident_rows:
             return np.zeros(len(now), np.bool_)
@@ -167,11 +169,12 @@ class Held:
 
     def snapshot(self) -> tuple[dict[str, Any], bytes]:
         """What is held, as a header of JSON values and the engine's own snapshot."""
-        head = {"users": self.users, "stored": self.stored, "raised": self._raised, "joined": self.joined}
+        head = {"users": self.users, "stored": self.stored, "raised": self._raised}
+        head |= {"joined": self.joined, "passed": self.passed}
         return head, self.engine.snapshot()
 
     def restore(self, header: dict[str, Any], data: bytes) -> None:
         """Go on from a snapshot."""
         self.users, self.stored, self._raised = dict(header["users"]), int(header["stored"]), int(header["raised"])
-        self.joined = header["joined"]
+        self.joined, self.passed = header["joined"], header["passed"]
         self.engine = Engine.restore(data, own_clock=False)

@@ -55,16 +55,20 @@ class Intake:
         mine = time < self.bound.start(self.next)
         if not mine.any():
             return empty_table(self.schema), pa.table({TIME: pa.array([], pa.int64())})
-        where = np.flatnonzero(mine)
-        where = where[np.argsort(time[where], kind="stable")]
-        rows = self.pending.take(pa.array(where))
-        self.pending = self.pending.filter(pa.array(~mine)).combine_chunks()
+        count = int(mine.sum())
+        if mine[:count].all() and (time[1:count] >= time[: count - 1]).all():  # as most streams come
+            rows, self.pending = self.pending.slice(0, count), self.pending.slice(count)
+        else:
+            where = np.flatnonzero(mine)
+            where = where[np.argsort(time[where], kind="stable")]
+            rows = self.pending.take(pa.array(where))
+            self.pending = self.pending.filter(pa.array(~mine)).combine_chunks()
         keep = rows[KEEP]
         clock = rows.select([TIME])
         if NUMBER in self.schema.names:
             rows = rows.append_column(NUMBER, pa.array(self.taken + np.arange(rows.num_rows)))
         self.taken += rows.num_rows
-        kept = rows.filter(keep)
+        kept = rows if pa.compute.all(keep).as_py() else rows.filter(keep)
         if UNTIL in self.schema.names:
             kept = kept.append_column(UNTIL, pa.array(self.bound.until(self.stream, kept)))
         return kept.select(self.schema.names), clock

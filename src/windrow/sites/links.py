@@ -11,7 +11,8 @@ from windrow.spec.durations import Duration, DurationLike, parse_duration
 
 _RATE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kKMG]?)(bit|B)/s\s*")
 _SCALE = {"": 1, "k": 10**3, "K": 10**3, "M": 10**6, "G": 10**9}
-HEADER_BYTES = 40  # what IP and TCP put before a message
+HEADER_BYTES = 180  # what Flight, HTTP/2, TLS, TCP, IP and Ethernet add to a message, with what acknowledges it
+BARE_BYTES = 40  # what IP and TCP alone put before a message: the paper's
 
 
 @dataclass(frozen=True, init=False)

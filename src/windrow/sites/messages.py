@@ -103,6 +103,13 @@ class Message:
         return cls(its_plan, str(step), str(sender), str(receiver), int(interval), parts)
 
 
+def body_bytes(table: pa.Table) -> int:
+    """How many bytes a part with a table adds to a message without rows."""
+    step, ends = "a/b.step", ("A", "B", 1000)
+    part, none = ({"a/b.k": Part(rows)} for rows in (table, table.slice(0, 0)))
+    return len(Message("0" * 12, step, *ends, part).encode()) - len(Message("0" * 12, step, *ends, none).encode())
+
+
 def _packed(table: pa.Table, codec: str | None) -> tuple[int, bytes]:
     """A table as one record batch, and how many bytes it has before it is packed; no rows are no bytes."""
     if not table.num_rows:

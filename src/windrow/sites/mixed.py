@@ -59,9 +59,15 @@ class Tell(Timed):
         batch, clock = (rows_in(part) for part in parts)
         assert batch is not None
         told, _ = self._update(interval, self.store.admit(batch))
+        self.count_told(batch)
         self.moments.pass_on(clock)
         self.store.forget(NEVER)
         return told
+
+    def count_told(self, batch: pa.Table) -> None:
+        """Under a budget: how many rows have a key that is told. A row that found no room may have one, too."""
+        if self.store.share is not None and batch.num_rows:
+            self.store.told = max(self.store.told, 0) + int((self.values.find(self.codes(batch)) >= 0).sum())
 
     def _update(self, interval: int, batch: pa.Table) -> tuple[list[Part], np.ndarray]:
         """Count new rows and those that expire: new values and counts; and which entry each row of the batch has.
@@ -228,10 +234,8 @@ class Answer(Tell):
 
     def _places(self, number: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Where entries of some numbers stand, and which of them are there."""
-        place = np.searchsorted(self.values.number, number)
-        here = place < len(self.values)
-        here[here] = self.values.number[place[here]] == number[here]
-        return place, here
+        place = self.values.place_of(number)
+        return place, place >= 0
 
     def state(self) -> State:
         numbers, tables = super().state()

@@ -22,6 +22,7 @@ class RowStore:
     def __init__(self, schema: pa.Schema, share: Share | None = None) -> None:
         self.schema, self.share = schema, share
         self.came = self.shed = self.peak_rows = self.peak_bytes = 0
+        self.told = -1  # rows that came whose key was told, where keys are all that is told; else -1
         self.first = 0  # the sequence number of the first row that is there
         self.until = np.zeros(0, np.int64)
         self.mark = np.zeros(0, np.int64)
@@ -96,7 +97,7 @@ class RowStore:
 
     def numbers(self) -> dict[str, int]:
         """What belongs to the table, as numbers."""
-        names = ("first", "came", "shed", "peak_rows", "peak_bytes")
+        names = ("first", "came", "shed", "told", "peak_rows", "peak_bytes")
         return {name: int(getattr(self, name)) for name in names}
 
     def load(self, table: pa.Table, numbers: Mapping[str, int]) -> None:

@@ -66,6 +66,8 @@ class Unsent(Timed):
         place = place[(place >= 0) & (place < len(self.store.mark))]  # a shared window may be ahead of this step
         place = place[(self.store.mark[place] == 0) & ~self.store.out[place]]
         self.store.mark[place] = 1
+        if self.held.share is not None:
+            self.held.passed = (self.held.passed or 0) + len(place)  # met once is enough to be sent
         return self.store.take(place)
 
     def state(self) -> State:

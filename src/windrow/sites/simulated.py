@@ -23,7 +23,7 @@ from windrow.sites.bound import Bound
 from windrow.sites.budget import Budget, together
 from windrow.sites.council import Replan
 from windrow.sites.course import Course
-from windrow.sites.links import HEADER_BYTES, Link, Links
+from windrow.sites.links import BARE_BYTES, HEADER_BYTES, Link, Links
 from windrow.sites.messages import CODEC, Message
 from windrow.sites.network import Deliver
 from windrow.sites.planning import Planned
@@ -257,7 +257,7 @@ class _Run:
             data = message.encode(self.codec)
             size = len(data) + HEADER_BYTES
         else:
-            size = HEADER_BYTES + round(sum(self._width(part.table) for part in message.parts.values()))
+            size = BARE_BYTES + round(sum(self._width(part.table) for part in message.parts.values()))
         begins = max(now, self.busy[ends])
         self.busy[ends] = begins + link.transfer(size)
         late = float(self.random.uniform(0, link.jitter.amount / 1e9)) if link.jitter.amount else 0.0

@@ -235,7 +235,8 @@ class Site:
         found, names = [], self.network.plan.query.names
         of = {step.name: step.edge for step in self.steps}
         for (_, user), held in self.windows.held.items():
-            found.append(Loss.of_window(of[user].name, of[user].stream, held.engine.metrics, held.joined, names))
+            told = (held.engine.metrics, held.joined, held.passed)
+            found.append(Loss.of_window(of[user].name, of[user].stream, *told, names))
         for step in self.steps:
             if isinstance(store := getattr(step, "store", None), RowStore):
                 found.append(Loss.of_store(step.edge.name, step.edge.stream, store, names))

@@ -16,10 +16,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from windrow.kernels.sites import values as kernels
 from windrow.state.coding import key_codes
 from windrow.state.columns import empty_table
 
 Codes = np.ndarray
+LEAST = 64  # slots of a table of codes
 
 
 def codes_of(table: pa.Table, columns: tuple[str, ...], types: tuple[Any, ...]) -> Codes:
@@ -28,7 +30,7 @@ def codes_of(table: pa.Table, columns: tuple[str, ...], types: tuple[Any, ...]) 
 
 
 class Values:
-    """Entries of keys in order of their numbers."""
+    """Entries of keys in order of their numbers. A table of codes (kernels/sites/values.py) knows the numbers."""
 
     def __init__(self) -> None:
         self.codes = np.zeros(0, np.uint64)
@@ -38,64 +40,70 @@ class Values:
         self.next = 0
         self._index()
 
-    def _index(self) -> None:
-        """Put the codes in order, so that they can be found."""
-        self._places = np.argsort(self.codes)
-        self._sorted = self.codes[self._places]
+    def _index(self, coming: int = 0) -> None:
+        """Make the table of codes anew, with room for some more."""
+        size = max(LEAST, 1 << (4 * (len(self) + coming) - 1).bit_length()) if len(self) + coming else LEAST
+        self._slots = np.zeros(size, np.uint64), np.full(size, kernels.EMPTY, np.int64)
+        self._used = 0
+        self._numbered(self.codes)  # by places, in their order
+        slots = self._slots[1]
+        slots[slots >= 0] = self.number[slots[slots >= 0]]
+        self._arrange()
+
+    def _arrange(self) -> None:
+        """Note the place of each number from the lowest one on; -1 where an entry is gone."""
+        self._lowest = int(self.number[0]) if len(self) else self.next
+        self._places = np.full(self.next - self._lowest, -1)
+        self._places[self.number - self._lowest] = np.arange(len(self))
+
+    def _numbered(self, codes: Codes, following: int = 0) -> tuple[np.ndarray, np.ndarray]:
+        """The number of each key, and the first row of each new one."""
+        found, first = np.empty(len(codes), np.int64), np.empty(len(codes), np.int64)
+        new = kernels.add(*self._slots, codes, following, found, first)
+        self._used += new
+        return found, first[:new]
 
     def __len__(self) -> int:
         return len(self.codes)
 
+    def place_of(self, number: np.ndarray) -> np.ndarray:
+        """The place of each entry by its number; -1 where it is gone, or for -1."""
+        at = number - self._lowest
+        there = (at >= 0) & (at < len(self._places))
+        place = np.full(len(number), -1)
+        place[there] = self._places[at[there]]
+        return place
+
     def find(self, codes: Codes) -> np.ndarray:
         """The place of each key's entry; -1 where there is none."""
-        return self._look(codes)[0]
-
-    def _look(self, codes: Codes) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The place of each key's entry, the keys in the order of their codes, and where each stands among ours."""
-        place, order = np.full(len(codes), -1), np.argsort(codes)
-        at = np.searchsorted(self._sorted, codes[order])
-        if len(self.codes) and len(codes):
-            near = np.minimum(at, len(self.codes) - 1)
-            place[order] = np.where(self._sorted[near] == codes[order], self._places[near], -1)
-        return place, order, at
+        found = np.empty(len(codes), np.int64)
+        kernels.find(*self._slots, codes, found)
+        return self.place_of(found)
 
     def open(self, codes: Codes) -> None:
         """New entries, for keys that have none, in this order."""
-        if len(codes):
-            order = np.argsort(codes)
-            self._open(codes, order, np.searchsorted(self._sorted, codes[order]))
-
-    def _open(self, codes: Codes, order: np.ndarray, at: np.ndarray) -> None:
-        """The same; `order` sorts the codes, and they belong at these places of the sorted ones."""
-        self._sorted = np.insert(self._sorted, at, codes[order])
-        self._places = np.insert(self._places, at, len(self) + order)
-        self.codes = np.concatenate([self.codes, codes])
-        self.number = np.concatenate([self.number, np.arange(self.next, self.next + len(codes))])
-        self.count = np.concatenate([self.count, np.zeros(len(codes), np.int64)])
-        self.flag = np.concatenate([self.flag, np.zeros(len(codes), np.bool_)])
-        self.next += len(codes)
+        self.add(codes)
+        self.count[len(self) - len(codes) :] = 0
 
     def add(self, codes: Codes) -> tuple[np.ndarray, np.ndarray]:
         """Count rows with these keys: the place of each row's entry, and the first row of each new entry."""
-        place, order, at = self._look(codes)
-        first = np.zeros(0, np.int64)
-        lacks = place[order] < 0
-        if lacks.any():
-            rows, at = order[lacks], at[lacks]
-            begins = np.append(True, codes[rows][1:] != codes[rows][:-1])  # rows of one new key stand together
-            starts = np.flatnonzero(begins)
-            firsts = np.minimum.reduceat(rows, starts)
-            rank = np.empty(len(starts), np.int64)
-            rank[np.argsort(firsts)] = np.arange(len(starts))  # entries stand in the order in which their keys came
-            place[rows] = len(self) + rank[np.cumsum(begins) - 1]
-            first = np.sort(firsts)
-            self._open(codes[first], rank, at[starts])
+        if 2 * (self._used + len(codes)) > len(self._slots[0]):
+            self._index(len(codes))
+        number, first = self._numbered(codes, self.next)
+        if new := len(first):
+            self._places = np.concatenate([self._places, np.arange(len(self), len(self) + new)])
+            self.codes = np.concatenate([self.codes, codes[first]])
+            self.number = np.concatenate([self.number, np.arange(self.next, self.next + new)])
+            self.count = np.concatenate([self.count, np.zeros(new, np.int64)])
+            self.flag = np.concatenate([self.flag, np.zeros(new, np.bool_)])
+            self.next += new
+        place = self._places[number - self._lowest]
         self.count += np.bincount(place, minlength=len(self))
         return place, first
 
     def subtract(self, number: np.ndarray) -> None:
         """Rows of these entries, one number for each row, have left."""
-        self.count -= np.bincount(np.searchsorted(self.number, number), minlength=len(self))
+        self.count -= np.bincount(self._places[number - self._lowest], minlength=len(self))
 
     def gone(self) -> np.ndarray:
         """The places of entries without rows."""
@@ -104,13 +112,12 @@ class Values:
     def remove(self, places: np.ndarray) -> None:
         """Close entries."""
         if len(places):
+            kernels.forget(*self._slots, self.codes[places])
             keep = np.ones(len(self), np.bool_)
             keep[places] = False
             self.codes, self.number, self.count = self.codes[keep], self.number[keep], self.count[keep]
             self.flag = self.flag[keep]
-            stays = keep[self._places]
-            self._sorted = self._sorted[stays]
-            self._places = (np.cumsum(keep) - 1)[self._places[stays]]
+            self._arrange()
 
     # -- snapshots -------------------------------------------------------------------------------------------------
 
@@ -122,7 +129,7 @@ class Values:
     def of(cls, table: pa.Table, following: int) -> "Values":
         """The entries of a table; `following` is the number of the next one."""
         values = cls()
-        values.codes, values.number = table["code"].to_numpy(), table["number"].to_numpy()
+        values.codes, values.number = table["code"].to_numpy().copy(), table["number"].to_numpy()
         values.count = table["count"].to_numpy().copy()
         values.flag = table["flag"].to_numpy(zero_copy_only=False).copy()
         values.next = following

@@ -28,7 +28,7 @@ from windrow.sites.ground.trust import Trust
 from windrow.sites.messages import MAGIC, VERSION
 
 PULSE = 2.0  # seconds after which both ends say that they are there
-GATHER = 0.05  # seconds of acknowledgements that go together
+GATHER = 0.25  # seconds of acknowledgements that go together: nobody waits for one but to forget what it kept
 MOST_TEXT = 1 << 20
 
 

@@ -1,0 +1,1 @@
+"""Kernels of sites: beside the stream join."""
