@@ -7,6 +7,7 @@ nothing had happened.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -97,7 +98,7 @@ def _whole(engine: Engine, what: str) -> dict[str, Any]:
 def _made_as(made: type[Engine], header: dict[str, Any], query: Query | None, recall: bool | None) -> Engine:
     """An engine without state, made as a header says, which must fit what is asked for."""
     with snapshots.read_strictly():
-        old = Query.from_json(header["query"])
+        old = _query(header["query"])
     snapshots.check_same(old, query, header, recall)
     engine = made.__new__(made, old)
     engine.query, engine._interrupted, engine._parked, engine._ground = old, False, False, None
@@ -106,6 +107,11 @@ def _made_as(made: type[Engine], header: dict[str, Any], query: Query | None, re
         engine.count_only, engine._tracks = header["count_only"], header["recall"]
         engine._keeps_departures, engine.own_clock = header["departures"], header["own_clock"]
     return engine
+
+
+@lru_cache(maxsize=32)  # what is restored again and again has the same query, which is then bound once (bind.py)
+def _query(text: str) -> Query:
+    return Query.from_json(text)
 
 
 def _go_on(engine: Engine, query: Query | None, recall: bool | None, own_clock: bool | None) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from windrow.kernels import layout as at
 from windrow.kernels.layout import LOW, NONE, Head
-from windrow.state.parts import CAPACITY, LEAST_FILTER, Capacity, leaves, parts, power_of_two, view
+from windrow.state.parts import CAPACITY, LEAST_FILTER, Capacity, leaves, parts, power_of_two, view, words_of_parts
 from windrow.state.plan import Plan
 from windrow.state.probe_orders import Route
 from windrow.state.release import Release
@@ -16,7 +16,7 @@ from windrow.state.release import Release
 
 def block_bytes(plan: Plan, capacity: Capacity, oracle_rows: int = 0) -> int:
     """Bytes of a block."""
-    return 8 * (at.HEAD_SIZE + sum(p.outer * p.inner for p in parts(plan, capacity, oracle_rows)))
+    return 8 * (at.HEAD_SIZE + words_of_parts(plan, capacity, oracle_rows))
 
 
 def fixed_bytes(plan: Plan, oracle_rows: int = 0) -> int:
