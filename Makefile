@@ -9,6 +9,10 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python3.14; 
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
 BIN := .venv/bin
 
+# Where a shell forbids Python to keep bytecode, as those of images do, every process of a test or of Spark would
+# compile all sources again.
+unexport PYTHONDONTWRITEBYTECODE
+
 # Tests: processes, hypothesis profile (tests/conftest.py), seed. A number makes a run repeatable; `SEED=random` draws one.
 WORKERS ?= 2
 PROFILE ?= ci
