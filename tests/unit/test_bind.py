@@ -16,7 +16,7 @@ from windrow.spec import Band
 from windrow.state.block import block_bytes, start
 from windrow.state.parts import PARTS, Capacity, parts
 from windrow.state.plan import Plan
-from windrow.state.probe_orders import route
+from windrow.state.probe_orders import first_route
 
 SCHEMA = pa.schema([("t", pa.int64()), ("k", pa.int64()), ("x", pa.float64())])
 NAMES = "abc"
@@ -49,10 +49,12 @@ def check_sizes(made: Plan) -> None:
         for capacity in CAPACITIES:
             found = parts(made, capacity, oracle)
             plain = [part.size(made, capacity) for part in PARTS]
-            expected = [(oracle, n) if part.word == ORACLE else (m, n) for part, (m, n) in zip(PARTS, plain, strict=True)]
+            expected = [
+                (oracle, n) if part.word == ORACLE else (m, n) for part, (m, n) in zip(PARTS, plain, strict=True)
+            ]
             assert [(sized.outer, sized.inner) for sized in found] == expected
             assert [sized.part for sized in found] == list(PARTS)
-            words = start(made, route(made), True, capacity, oracle)
+            words = start(made, first_route(made), True, capacity, oracle)
             assert words.nbytes == block_bytes(made, capacity, oracle)
 
 

@@ -134,6 +134,14 @@ class Query(Record):
         )
         checks.check(self)
 
+    def to_json(self) -> str:
+        return self._text
+
+    @cached_property
+    def _text(self) -> str:
+        """Every snapshot has it."""
+        return super().to_json()
+
     @cached_property
     def names(self) -> tuple[str, ...]:
         """The names of the streams, in their order."""
