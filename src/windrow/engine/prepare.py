@@ -129,6 +129,8 @@ def fitted(schema: pa.Schema, data: Any, stream: str) -> pa.Table:
     """The rows of a stream as a table with the columns and types that earlier ones had."""
     if data is None:
         return empty_table(schema)
+    if isinstance(data, pa.Table) and data.schema.equals(schema):
+        return data
     table = as_table(data, stream)
     if table.schema.equals(schema):
         return table

@@ -4,6 +4,8 @@ state/parts.py lists the parts. When capacities grow, a larger block is laid out
 place; numbers of slots and keys stay what they are.
 """
 
+from functools import lru_cache
+
 import numpy as np
 
 from windrow.kernels import layout as at
@@ -19,6 +21,7 @@ def block_bytes(plan: Plan, capacity: Capacity, oracle_rows: int = 0) -> int:
     return 8 * (at.HEAD_SIZE + words_of_parts(plan, capacity, oracle_rows))
 
 
+@lru_cache(maxsize=64)
 def fixed_bytes(plan: Plan, oracle_rows: int = 0) -> int:
     """Bytes of a block whatever it holds: head, tables, statistics, one block per ordered index."""
     return block_bytes(plan, Capacity(0, 0, 1, LEAST_FILTER), oracle_rows)
