@@ -9,6 +9,10 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python3.14; 
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
 BIN := .venv/bin
 
+# Where a shell forbids Python to keep bytecode, as those of images do, every process of a test or of Spark would
+# compile all sources again.
+unexport PYTHONDONTWRITEBYTECODE
+
 # Tests: processes, hypothesis profile (tests/conftest.py), seed. A number makes a run repeatable; `SEED=random` draws one.
 WORKERS ?= 2
 PROFILE ?= ci
@@ -79,7 +83,8 @@ endif
 	@echo "Setting up .venv with $$("$(PYTHON)" --version) (once; a minute or two) ..."
 	@$(if $(STALE),"$(PYTHON)" -m venv --clear .venv || { rm -rf .venv; \
 	  echo "$(PYTHON) cannot make a virtual environment; on Debian or Ubuntu: apt-get install python3-venv" >&2; exit 1; },:)
-	@$(BIN)/python -m pip install -qq --disable-pip-version-check --editable '.[test,dev,lab,spark]'
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check --no-compile --editable '.[test,dev,lab,spark]'
+	@$(BIN)/python -m compileall -qq -j 0 .venv/lib || true  # on all cores; pip uses one. Some files are templates
 	@touch $@
 
 # Spark runs on Java: JAVA_HOME's, or the one on the path. The session itself looks in the same places.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import pytest
@@ -46,6 +47,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return next((k for k, start in enumerate(_LONGEST) if item.nodeid.startswith(start)), len(_LONGEST))
 
     items.sort(key=place)
+
+
+def pytest_runtest_setup() -> None:
+    """No test sees what another has bound, maybe under constants of its own."""
+    binding = sys.modules.get("windrow.engine.bind")
+    if binding is not None:
+        binding._bound.cache_clear()
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -104,13 +104,15 @@ class History:
 
     @contextmanager
     def constants(self) -> Iterator[None]:
-        """The constants of AUTO that the history asks for."""
+        """The constants of AUTO that the history asks for; what was bound under others is forgotten."""
         with pytest.MonkeyPatch.context() as patch:
             for name, value in self.trial.items():
                 patch.setattr(choosing, name, value)
                 if hasattr(binding, name):
                     patch.setattr(binding, name, value)
+            binding._bound.cache_clear()
             yield
+        binding._bound.cache_clear()
 
     def __repr__(self) -> str:
         lines = [f"{self.case!r}", f"{self.options} {self.trial} roomy: {self.roomy}", *map(repr, self.steps)]

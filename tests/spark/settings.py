@@ -11,8 +11,11 @@ from windrow.spark.store import CHANGELOG, PROVIDER, ROCKSDB
 
 ROOT = Path(__file__).parents[2]
 
-# Programs this short end before the second compiler has paid for itself.
-JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+# Programs this short end before the second compiler has paid for itself; and Hadoop starts a process for every file
+# that it writes (chmod), which this way takes one start instead of two.
+JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Djdk.lang.Process.launchMechanism=VFORK"
+
+CHECKPOINTS = "org.apache.spark.sql.execution.streaming.checkpointing"
 
 SETTINGS = {
     "spark.ui.enabled": "false",
@@ -24,6 +27,11 @@ SETTINGS = {
     "spark.driver.extraJavaOptions": JAVA_OPTIONS,
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": "2",
+    # A query of some hundred rows is over before its code is compiled. The programs of the pages have Spark's defaults.
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    # The usual one starts a process for every file that it looks at (readlink).
+    "spark.sql.streaming.checkpointFileManagerClass": f"{CHECKPOINTS}.FileSystemBasedCheckpointFileManager",
 }
 
 STORE = {PROVIDER: ROCKSDB, CHANGELOG: "true"}

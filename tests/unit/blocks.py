@@ -10,7 +10,7 @@ from windrow.kernels import layout as at
 from windrow.kernels import maintenance
 from windrow.state import block
 from windrow.state.plan import Plan
-from windrow.state.probe_orders import route
+from windrow.state.probe_orders import first_route
 
 
 def plan_of(streams: int = 2, pools: int = 1, bands: int = 0, directories: int = 1, **fields: Any) -> Plan:
@@ -38,7 +38,7 @@ def plan_of(streams: int = 2, pools: int = 1, bands: int = 0, directories: int =
 
 def block_of(plan: Plan) -> np.ndarray:
     """The block of an empty shard, with its tables filled and its tournaments decided, as when rows have been shed."""
-    words = block.start(plan, route(plan), emit=False)
+    words = block.start(plan, first_route(plan), emit=False)
     words[at.Head.ranking] = plan.ranked
     maintenance.rebuild(plan.hooks, words)
     return words

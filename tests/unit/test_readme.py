@@ -12,7 +12,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from difflib import unified_diff
 from importlib import import_module
@@ -83,9 +83,39 @@ def run(command: list[str], folder: Path, env: Mapping[str, str]) -> str:
     return done.stdout
 
 
-def run_program(text: str, folder: Path) -> str:
+def run_program(text: str, folder: Path, more: Mapping[str, str]) -> str:
     (folder / "program.py").write_text(text, encoding="utf-8")
-    return run([sys.executable, "program.py"], folder, surroundings())
+    return run([sys.executable, "program.py"], folder, {**surroundings(), **more})
+
+
+# Starts the Java that Spark runs in as `getOrCreate` does, tells how to reach it, and ends it with this process.
+LAUNCH = """
+import sys
+from pyspark.java_gateway import launch_gateway
+gateway = launch_gateway()
+print(gateway.java_parameters.port, gateway.java_parameters.auth_token, flush=True)
+sys.stdin.read()
+"""
+USES_SPARK = "SparkSession"
+
+
+@pytest.fixture(scope="module")
+def java(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """Variables by which programs find a Java that has got going: each has a process and a session of its own in it,
+    and stops the session. Commands start a Java of their own."""
+    folder = tmp_path_factory.mktemp("java")
+    command, env = [sys.executable, "-c", LAUNCH], {**surroundings(), "TMPDIR": str(folder)}
+    with subprocess.Popen(command, cwd=folder, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as it:
+        assert it.stdin is not None and it.stdout is not None
+        port, secret = it.stdout.readline().split()
+        yield {"PYSPARK_GATEWAY_PORT": port, "PYSPARK_GATEWAY_SECRET": secret}
+        it.stdin.close()
+
+
+def for_spark(text: str, request: pytest.FixtureRequest) -> dict[str, str]:
+    """What a program finds in its surroundings beside the rest, if it uses Spark."""
+    found: dict[str, str] = request.getfixturevalue("java") if USES_SPARK in text else {}
+    return found
 
 
 def run_commands(text: str, folder: Path) -> None:
@@ -123,7 +153,8 @@ def test_programs_print_what_stands_below_them_and_commands_run(
         if block.language == "sh" and not TARGET.match(block.text):
             run_commands(block.text, tmp_path)
         if block.language == "python":
-            expected, printed = "" if after.language else after.text, run_program(block.text, tmp_path)
+            expected = "" if after.language else after.text
+            printed = run_program(block.text, tmp_path, for_spark(block.text, request))
             if request.config.getoption("--write-readme"):
                 write(section, block.text, expected, printed)
             elif printed != expected:
@@ -147,10 +178,11 @@ def test_every_block_is_run_or_what_a_program_prints() -> None:
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
-def test_an_example_runs_as_it_stands(path: Path, tmp_path: Path) -> None:
+def test_an_example_runs_as_it_stands(path: Path, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     """Examples compare their matches with the exact join themselves, and end with an error if they differ."""
     assert f"({path.relative_to(ROOT)})" in README.read_text(encoding="utf-8")
-    assert "matches" in run([sys.executable, str(path)], tmp_path, surroundings())
+    env = {**surroundings(), **for_spark(path.read_text(encoding="utf-8"), request)}
+    assert "matches" in run([sys.executable, str(path)], tmp_path, env)
 
 
 def test_links_lead_somewhere() -> None:

@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
@@ -87,8 +88,32 @@ class Binding:
 
 
 def bind(query: Query, schemas: dict[str, pa.Schema], own_clock: bool = True) -> Binding:
-    """Check a query against its streams' schemas and plan it."""
+    """Check a query against its streams' schemas and plan it; the last ones are remembered."""
     announce(query)
+    return _bound(_Asked(query, schemas, own_clock))
+
+
+class _Asked:
+    """What is to be bound; the same if it is the very same query, over the same schemas to the byte.
+
+    Queries that are equal can differ in what they were written as, so equality is not enough.
+    """
+
+    def __init__(self, query: Query, schemas: dict[str, pa.Schema], own_clock: bool) -> None:
+        self.query, self.schemas, self.own_clock = query, dict(schemas), own_clock
+        types = tuple((name, schema.serialize().to_pybytes()) for name, schema in schemas.items())
+        self._known_by = id(query), own_clock, types
+
+    def __hash__(self) -> int:
+        return hash(self._known_by)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Asked) and self._known_by == other._known_by
+
+
+@lru_cache(maxsize=32)  # shards are restored by turns: on Spark a worker has some of one query, with every micro-batch
+def _bound(asked: _Asked) -> Binding:
+    query, schemas, own_clock = asked.query, asked.schemas, asked.own_clock
     _check_columns(query, schemas)
     untimed = any(stream.time is None for stream in query.streams)
     types = [None if untimed else schemas[s.name].field(s.time).type for s in query.streams]

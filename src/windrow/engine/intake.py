@@ -136,6 +136,8 @@ def plain_type(type_: pa.DataType) -> pa.DataType:
 
     What a type of somebody else's (an extension) stores is left as it is, if it can be.
     """
+    if type_.id in _PLAIN:
+        return type_
     t = pa.types
     if isinstance(type_, pa.BaseExtensionType):
         return plain_type(type_.storage_type) if _encoded(type_.storage_type) else type_
@@ -159,6 +161,17 @@ def plain_type(type_: pa.DataType) -> pa.DataType:
         children = [pa.field(field.name, plain_type(field.type)) for field in type_]
         return pa.union(children, type_.mode, type_.type_codes)
     return type_
+
+
+_PLAIN = frozenset(  # what most columns are
+    type_.id
+    for type_ in (
+        pa.bool_(), pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64(),
+        pa.float16(), pa.float32(), pa.float64(), pa.string(), pa.large_string(), pa.binary(), pa.large_binary(),
+        pa.date32(), pa.date64(), pa.timestamp("us"), pa.time32("s"), pa.time64("us"), pa.duration("us"),
+        pa.decimal128(1), pa.decimal256(1), pa.null(),
+    )
+)  # fmt: skip
 
 
 def _encoded(type_: pa.DataType) -> bool:

@@ -7,6 +7,7 @@ nothing had happened.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -103,7 +104,7 @@ def _made_as(
 ) -> Engine:  # fmt: skip
     """An engine without state, made as a header says, which must fit what is asked for."""
     with snapshots.read_strictly():
-        old = Query.from_json(header["query"])
+        old = _query(header["query"])
     snapshots.check_same(old, query, header, recall)
     if query is not None and query.demotes is not None:
         demoting = query.on_violation
@@ -116,6 +117,11 @@ def _made_as(
         engine.count_only, engine._tracks = header["count_only"], header["recall"]
         engine._keeps_departures, engine.own_clock = header["departures"], header["own_clock"]
     return engine
+
+
+@lru_cache(maxsize=32)  # what is restored again and again has the same query, which is then bound once (bind.py)
+def _query(text: str) -> Query:
+    return Query.from_json(text)
 
 
 def _go_on(engine: Engine, query: Query | None, recall: bool | None, own_clock: bool | None) -> None:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, astuple, dataclass, field
+from dataclasses import astuple, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -144,7 +144,7 @@ class Metrics:
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain data."""
         totals = {name: self.total(name) for name in StreamMetrics.__dataclass_fields__}
-        found = {**totals, **asdict(self)}
+        found = {**totals, **_plain(self)}
         for name in ("joins", "constraints", "demoted"):
             if not found[name]:
                 del found[name]
@@ -161,6 +161,17 @@ class Metrics:
         own["constraints"] = {c: ConstraintMetrics(**mine) for c, mine in data.get("constraints", {}).items()}
         own["demoted"] = {s: DemotedMetrics(**mine) for s, mine in data.get("demoted", {}).items()}
         return cls(**{**own, "streams": streams, "recall_interval": None if interval is None else tuple(interval)})
+
+
+def _plain(value: Any) -> Any:
+    """What `dataclasses.asdict` gives, which copies numbers and texts one by one; metrics are asked for often."""
+    if hasattr(value, "__dataclass_fields__"):
+        return {name: _plain(getattr(value, name)) for name in value.__dataclass_fields__}
+    if isinstance(value, dict):
+        return {name: _plain(item) for name, item in value.items()}
+    if isinstance(value, (tuple, list)):
+        return type(value)(map(_plain, value))
+    return value
 
 
 def added_up(parts: Sequence[Metrics], names: Iterable[str] = ()) -> Metrics:

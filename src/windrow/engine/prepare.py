@@ -131,13 +131,19 @@ class Rows:
 
 def tables(binding: Binding, batches: Mapping[str, Any]) -> list[pa.Table]:
     """One table per stream, with the bound columns and types."""
-    return [fitted(binding.schemas[name], batches.get(name), name) for name in binding.query.names]
+    brought = [batches.get(name) for name in binding.query.names]
+    return [
+        nothing_of(binding, s).table if data is None else fitted(binding.schemas[name], data, name)
+        for s, (name, data) in enumerate(zip(binding.query.names, brought, strict=True))
+    ]
 
 
 def fitted(schema: pa.Schema, data: Any, stream: str) -> pa.Table:
     """The rows of a stream as a table with the columns and types that earlier ones had."""
     if data is None:
         return empty_table(schema)
+    if isinstance(data, pa.Table) and data.schema.equals(schema):
+        return data
     table = as_table(data, stream)
     if table.schema.equals(schema):
         return table
@@ -158,6 +164,19 @@ def fitted(schema: pa.Schema, data: Any, stream: str) -> pa.Table:
 
 def rows_of(binding: Binding, stream: int, table: pa.Table, first_rank: int = 0) -> Rows:
     """One stream's rows, coded; none of them is late yet."""
+    return _coded(binding, stream, table, first_rank) if table.num_rows else nothing_of(binding, stream)
+
+
+def nothing_of(binding: Binding, stream: int) -> Rows:
+    """No row of a stream, coded once for all pushes that bring none."""
+    known: dict[int, Rows] = vars(binding).setdefault("_nothing", {})
+    if stream not in known:
+        none = empty_table(binding.schemas[binding.query.names[stream]])
+        known[stream] = _coded(binding, stream, none, 0)
+    return known[stream]
+
+
+def _coded(binding: Binding, stream: int, table: pa.Table, first_rank: int) -> Rows:
     spec, name = binding.query.streams[stream], binding.query.names[stream]
     n = table.num_rows
     timed = None

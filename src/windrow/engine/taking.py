@@ -176,9 +176,11 @@ def _keep(engine: Engine, prepared: Prepared) -> None:
     there = still_there(shard.words, packed.slot, packed.stream, packed.row)
     for s, payload in enumerate(engine._payloads):
         mine = np.flatnonzero(there & (packed.stream == s))
-        table: pa.Table = prepared.rows[s].table.select(payload.schema.names)
-        payload.admit(shard.words, table, packed.row[mine] - payload.rows, packed.slot[mine])
-        engine._tidy(s, int(residents[s]))
+        if len(mine):
+            table: pa.Table = prepared.rows[s].table.select(payload.schema.names)
+            payload.admit(shard.words, table, packed.row[mine] - payload.rows, packed.slot[mine])
+        if payload.chunks:
+            engine._tidy(s, int(residents[s]))
     engine._shrink()
 
 

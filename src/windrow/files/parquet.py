@@ -10,16 +10,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 from pyarrow.fs import LocalFileSystem
 
 from windrow.errors import InputError
 from windrow.files.names import reported
 from windrow.files.source import Source
+
+if TYPE_CHECKING:
+    import pyarrow.dataset as ds
 
 
 def data_files(folder: Path) -> list[Path]:
@@ -46,6 +48,8 @@ class ParquetSource(Source):
 
     @cached_property
     def _dataset(self) -> ds.FileSystemDataset:
+        import pyarrow.dataset as ds  # it brings pandas, half the time that windrow takes to start
+
         options = ds.FileSystemFactoryOptions(partition_base_dir=str(self.path))
         if self.path.is_dir():
             options.partitioning_factory = ds.HivePartitioning.discover(infer_dictionary=False)
@@ -67,6 +71,8 @@ class ParquetSource(Source):
         return self._dataset.to_table(columns=names)
 
     def _stream(self, rows: int, target: pa.Schema) -> Iterator[pa.RecordBatch]:
+        import pyarrow.dataset as ds
+
         # Not through the dataset's scanner, which reads on without bound while the caller is busy.
         for fragment in sorted(self._dataset.get_fragments(), key=lambda fragment: fragment.path):
             partition = ds.get_partition_keys(fragment.partition_expression)

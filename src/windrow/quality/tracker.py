@@ -9,6 +9,7 @@ counted exactly.
 """
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -38,6 +39,7 @@ class Recall:
     exact_matched: float
 
 
+@lru_cache(maxsize=64)
 def exact_plan(plan: Plan, limit_bytes: int) -> Plan:
     """The plan of the exact join beside another, in so many bytes."""
     return replace(plan.without_cap().with_room(limit_bytes), rule=BESIDE, release=None, demotes=False)

@@ -12,7 +12,6 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from windrow.engine.departures import FIELDS, SHARD, WHY
@@ -50,6 +49,8 @@ def any_lost(place: str, files: Sequence[File], why: str) -> bool:
     """Whether any row was lost for a reason; only that column is looked at, as far as needed."""
     if not files:
         return False
+    import pyarrow.dataset as ds  # it brings pandas, half the time that windrow takes to start
+
     system, root = opened(place)
     paths = [f"{root}/{file.name}" for file in files]
     found = ds.dataset(paths, schema=pa.schema([FIELDS[0]]), format="parquet", filesystem=system)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from importlib import import_module
 from typing import Any, Literal, Self
 
@@ -133,7 +134,15 @@ class Query(Record):
         )
         checks.check(self)
 
-    @property
+    def to_json(self) -> str:
+        return self._text
+
+    @cached_property
+    def _text(self) -> str:
+        """Every snapshot has it."""
+        return super().to_json()
+
+    @cached_property
     def names(self) -> tuple[str, ...]:
         """The names of the streams, in their order."""
         return tuple(stream.name for stream in self.streams)

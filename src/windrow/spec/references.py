@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from windrow.errors import SpecError
 
 
@@ -11,11 +13,16 @@ def split_reference(reference: object, what: str = "a column reference") -> tupl
     >>> split_reference("orders.user.id")
     ('orders', 'user.id')
     """
-    if isinstance(reference, str):
-        stream, _, column = reference.partition(".")
-        if is_stream_name(stream) and column.strip():
-            return stream, column
-    raise SpecError(f"{what} must be a text 'stream.column', got {reference!r}")
+    found = _split(reference) if isinstance(reference, str) else None
+    if found is None:
+        raise SpecError(f"{what} must be a text 'stream.column', got {reference!r}")
+    return found
+
+
+@lru_cache(maxsize=1024)
+def _split(reference: str) -> tuple[str, str] | None:
+    stream, _, column = reference.partition(".")
+    return (stream, column) if is_stream_name(stream) and column.strip() else None
 
 
 def is_stream_name(name: object) -> bool:

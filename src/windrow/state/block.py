@@ -4,11 +4,13 @@ state/parts.py lists the parts. When capacities grow, a larger block is laid out
 place; numbers of slots and keys stay what they are.
 """
 
+from functools import lru_cache
+
 import numpy as np
 
 from windrow.kernels import layout as at
 from windrow.kernels.layout import LOW, NONE, Head
-from windrow.state.parts import CAPACITY, LEAST_FILTER, Capacity, leaves, parts, power_of_two, view
+from windrow.state.parts import CAPACITY, LEAST_FILTER, Capacity, leaves, parts, power_of_two, view, words_of_parts
 from windrow.state.plan import Plan
 from windrow.state.probe_orders import Route
 from windrow.state.release import Release
@@ -16,9 +18,10 @@ from windrow.state.release import Release
 
 def block_bytes(plan: Plan, capacity: Capacity, oracle_rows: int = 0) -> int:
     """Bytes of a block."""
-    return 8 * (at.HEAD_SIZE + sum(p.outer * p.inner for p in parts(plan, capacity, oracle_rows)))
+    return 8 * (at.HEAD_SIZE + words_of_parts(plan, capacity, oracle_rows))
 
 
+@lru_cache(maxsize=64)
 def fixed_bytes(plan: Plan, oracle_rows: int = 0) -> int:
     """Bytes of a block whatever it holds: head, tables, statistics, one block per ordered index."""
     return block_bytes(plan, Capacity(0, 0, 1, LEAST_FILTER), oracle_rows)

@@ -9,11 +9,14 @@ it begins. Everything that is done with whole parts goes by this table: laying o
     saved     the name under which snapshots keep it, and `kind` whether as integers or floats
     carried   when it comes along to a block of another plan: "always", "learned" (both plans learn alike), "same"
               (under the same policy); else it is filled from the residents, or by the plan
+    grows     whether its size depends on the capacity
     rebuilt   whether it is decided anew when the block grows, instead of copied
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -48,11 +51,11 @@ class Part:
     saved: str = ""
     kind: type = np.float64
     carried: str = ""
+    grows: bool = False
     rebuilt: bool = False
 
 
-@dataclass(frozen=True)
-class Sized:
+class Sized(NamedTuple):
     """A part in a block of some plan and capacity."""
 
     part: Part
@@ -205,36 +208,69 @@ PARTS = (
         carried="always",
     ),
     # what is demoted
-    Part(Head.filter_at, "the filter of demoted rows", lambda p, c: (1, c.filter if p.demotes else 0)),
+    Part(Head.filter_at, "the filter of demoted rows", lambda p, c: (1, c.filter if p.demotes else 0), grows=True),
     Part(Head.called_at, "keys under which they are called", lambda p, _: (1, at.CALLED_SIZE * p.together * p.demotes)),
     # what grows
-    Part(Head.slots_at, "slots", lambda p, c: (1, c.slots * p.slot_words())),
-    Part(Head.dense_at, "dense lists of slots (RAND)", lambda p, c: (p.pools, c.slots if p.dense else 0)),
+    Part(Head.slots_at, "slots", lambda p, c: (1, c.slots * p.slot_words()), grows=True),
+    Part(Head.dense_at, "dense lists of slots (RAND)", lambda p, c: (p.pools, c.slots if p.dense else 0), grows=True),
     Part(
         Head.tables_at,
         "key numbers by hash",
         lambda p, c: (p.directories, power_of_two(2 * c.keys)),
+        grows=True,
         rebuilt=True,
     ),
-    Part(Head.keys_at, "records of keys", lambda p, c: (p.directories, c.keys * p.key_words())),
+    Part(Head.keys_at, "records of keys", lambda p, c: (p.directories, c.keys * p.key_words()), grows=True),
     Part(
         Head.nodes_at,
         "tournaments",
         lambda p, c: (p.pools, 2 * leaves(p, c) * p.node_words()),
+        grows=True,
         rebuilt=True,
     ),
-    Part(Head.orders_at, "blocks of indexes in order", lambda p, c: (len(p.indexed()), c.blocks)),
-    Part(Head.blocks_at, "blocks of indexes", lambda p, c: (len(p.indexed()), c.blocks * at.BLOCK_WORDS)),
+    Part(Head.orders_at, "blocks of indexes in order", lambda p, c: (len(p.indexed()), c.blocks), grows=True),
+    Part(
+        Head.blocks_at,
+        "blocks of indexes",
+        lambda p, c: (len(p.indexed()), c.blocks * at.BLOCK_WORDS),
+        grows=True,
+    ),
 )
 
 
 def parts(plan: Plan, capacity: Capacity, oracle_rows: int) -> list[Sized]:
     """All parts, in their order in the block."""
-    found = []
-    for part in PARTS:
-        outer, inner = part.size(plan, capacity)
-        found.append(Sized(part, oracle_rows if part.word == Head.oracle_at else outer, inner))
+    found, _ = _fixed(plan)
+    for k in _GROWING:
+        found[k] = Sized(PARTS[k], *PARTS[k].size(plan, capacity))
+    found[_ORACLE] = found[_ORACLE]._replace(outer=oracle_rows)
     return found
+
+
+def words_of_parts(plan: Plan, capacity: Capacity, oracle_rows: int) -> int:
+    """Words that all parts take."""
+    found, words = _fixed(plan)
+    for k in _GROWING:
+        outer, inner = PARTS[k].size(plan, capacity)
+        words += outer * inner
+    return words + oracle_rows * found[_ORACLE].inner
+
+
+def _fixed(plan: Plan) -> tuple[list[Sized], int]:
+    """All parts of a plan without capacity, and their words: those that grow are empty."""
+    found, words = _fixed_of(plan)
+    return list(found), words
+
+
+@lru_cache(maxsize=64)  # engines are restored again and again under the same plan
+def _fixed_of(plan: Plan) -> tuple[tuple[Sized, ...], int]:
+    nothing = Capacity(0, 0, 0, 0)
+    found = tuple(Sized(part, *((0, 0) if part.grows else part.size(plan, nothing))) for part in PARTS)
+    return found, sum(part.outer * part.inner for part in found)
+
+
+_GROWING = [k for k, part in enumerate(PARTS) if part.grows]
+_ORACLE = next(k for k, part in enumerate(PARTS) if part.word == Head.oracle_at)
 
 
 def view(words: np.ndarray, word: int, outer: int, inner: int) -> np.ndarray:

@@ -1,7 +1,9 @@
 """A plan: what a shard needs to know of a bound query, in numbers only."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, wraps
+from typing import TypeVar
 
 import numpy as np
 
@@ -16,6 +18,24 @@ GROUP_SHARE, LEAST_GROUP = 8, 16
 SAMPLE_MARGIN, LEAST_MARGIN = 4, 4  # a quarter, and a few rows
 LEAST_AT_ONCE = 1 << 10  # rows between two looks of monitors
 LARGEST_FORK = 1 << 16  # bytes up to which forks grow by half
+
+T = TypeVar("T")
+
+
+def once(method: Callable[["Plan"], T]) -> Callable[["Plan"], T]:
+    """A method of a plan whose answer is kept with it: plans do not change, and a small state is restored in less time
+    than it takes to work all of it out again."""
+    name = f"_{method.__name__}"
+
+    @wraps(method)
+    def kept(self: "Plan") -> T:
+        known = vars(self)
+        if name not in known:
+            known[name] = method(self)
+        found: T = known[name]
+        return found
+
+    return kept
 
 
 @dataclass(frozen=True)
@@ -118,7 +138,7 @@ class Plan:
         """Whether a constraint asks for the least time of a key's rows."""
         return self.release is not None and self.release.clusters_in_time
 
-    @property
+    @cached_property
     def befores(self) -> int:
         """Words of a slot that say how many rows of child streams came before."""
         return 0 if self.release is None else int(self.release.befores.shape[1])
@@ -127,22 +147,22 @@ class Plan:
         """Whether the policy keeps something that not every policy does."""
         return what in self.hooks.KEEPS
 
-    @property
+    @cached_property
     def streams(self) -> int:
         """How many streams."""
         return int(self.windows.shape[0])
 
-    @property
+    @cached_property
     def links(self) -> int:
         """The largest number of directories a stream is in."""
         return int(self.classes.shape[1])
 
-    @property
+    @cached_property
     def members(self) -> tuple[tuple[int, ...], ...]:
         """The streams of each join."""
         return self.joins.members if self.joins is not None else (tuple(range(self.streams)),)
 
-    @property
+    @cached_property
     def routes(self) -> int:
         """How many routes there are: those of the first join's streams, then of the second's, and so on."""
         return len(self.members) * self.streams
@@ -165,7 +185,7 @@ class Plan:
         of = [self.join_of_directory(d) for d in range(self.directories)]
         return np.array([*of, NONE], np.int64)[self.classes]
 
-    @property
+    @cached_property
     def pools(self) -> int:
         """How many pools the memory is divided into."""
         return len(self.cap_rows)
@@ -181,7 +201,7 @@ class Plan:
         alone = self.joins is None and self.directories == 1 and len(self.ranges) == 0
         return alone and bool((self.classes[:, 0] == 0).all())
 
-    @property
+    @cached_property
     def is_pair(self) -> bool:
         """Whether the fast driver applies."""
         numbered = self.releases or self.rule == SIGNED
@@ -193,12 +213,12 @@ class Plan:
         plain = self.learning == Learning(at.STAT_RUNNING) and self.value is None and self.drop == 0.0
         return plain and self.is_pair
 
-    @property
+    @cached_property
     def ranked(self) -> bool:
         """Whether the rule keeps priorities."""
         return bool(self.hooks.RANKED)
 
-    @property
+    @cached_property
     def drifting(self) -> bool:
         """Whether priorities change with the clock."""
         return bool(self.hooks.DRIFTING)
@@ -208,7 +228,7 @@ class Plan:
         """Whether it counts, beside another join, what that has missed (kernels/recall.py)."""
         return self.rule == BESIDE
 
-    @property
+    @cached_property
     def by_row(self) -> bool:
         """Whether each resident is a leaf of its own."""
         if not self.common_key or self.value is not None or self.hooks.OWN_LEAVES:
@@ -216,7 +236,7 @@ class Plan:
         alike = self.streams == 2 and self.shedding.gain in (at.GAIN_ONE, at.GAIN_NONE)
         return self.keeps("credits") and not alike
 
-    @property
+    @cached_property
     def credits_by_key(self) -> bool:
         """Whether credits move with the key (see kernels/policies/greedy_dual.py)."""
         return self.keeps("credits") and not self.by_row
@@ -226,12 +246,9 @@ class Plan:
         """Whether some window counts rows."""
         return bool((self.windows[:, at.Stream.last_rows - at.Stream.reach] > 0).any())
 
+    @once
     def indexed(self) -> list[tuple[int, int]]:
         """(stream, value column) pairs that get an ordered index: those of range predicates."""
-        return self._indexed
-
-    @cached_property
-    def _indexed(self) -> list[tuple[int, int]]:
         found: list[tuple[int, int]] = []
         for p in self.ranges:
             if p[at.Predicate.kind] == at.P_NE:
@@ -244,6 +261,7 @@ class Plan:
                     found.append((int(pair[0]), int(pair[1])))
         return found
 
+    @once
     def histograms(self) -> list[tuple[int, int]]:
         """(stream, value column) pairs whose distribution statistics learn."""
         if self.learning.kind == at.STAT_NONE:
@@ -262,7 +280,7 @@ class Plan:
         """Whether matches have a value."""
         return self.value is not None
 
-    @property
+    @cached_property
     def credited(self) -> bool:
         """Whether the policy gives credits."""
         return self.keeps("credits")
@@ -272,17 +290,17 @@ class Plan:
         """Whether the policy keeps residents in a dense list."""
         return self.keeps("dense")
 
-    @property
+    @cached_property
     def scored(self) -> bool:
         """Whether rows have a priority or credit of their own."""
         return (self.ranked and self.by_row) or self.credited
 
-    @property
+    @cached_property
     def recent(self) -> bool:
         """Whether recent arrivals are counted beside all."""
         return self.keeps("recent")
 
-    @property
+    @cached_property
     def recent_worths(self) -> bool:
         """Whether their output value is."""
         return self.recent and self.valued
@@ -291,6 +309,7 @@ class Plan:
         """Whether there is what stands under a condition (see kernels/layout.py): a property of plans, by name."""
         return bool(getattr(self, when))
 
+    @once
     def offsets(self) -> dict[int, int]:
         """Where in a slot the fields begin that not every query has, by word of the head; 0 for those it lacks."""
         first = at.LINK0 + self.links * LINK_WORDS
@@ -301,12 +320,9 @@ class Plan:
             first += size if self.has(when) else 0
         return found | {at.Head.befores_off: first if self.befores else 0}
 
+    @once
     def slot_words(self) -> int:
         """Words of a slot's record."""
-        return self._slot_words
-
-    @cached_property
-    def _slot_words(self) -> int:
         more = sum(size for when, size in at.OPTIONAL.values() if self.has(when))
         return at.LINK0 + self.links * LINK_WORDS + self.numbers.shape[1] + more + self.befores
 
@@ -315,26 +331,32 @@ class Plan:
         names = [kept.name for kept in self.kept_of_keys()]
         return names.index(name) if name in names else 0
 
+    @once
     def kept_of_keys(self) -> list[at.Kept]:
         """What keys keep beside their chains."""
         return [kept for kept in at.KEPT_OF_KEYS if self.has(kept.when)]
 
+    @once
     def record_words(self) -> int:
         """Words of an arriving row's record."""
         return at.R_CODES + self.links + self.numbers.shape[1]
 
+    @once
     def key_words(self) -> int:
         """Words of a key's record."""
         return at.Key.size + (PER_STREAM + len(self.kept_of_keys())) * self.streams
 
+    @once
     def node_words(self) -> int:
         """Words of a node's record in a tournament."""
         return at.Node.size if self.drifting else at.STILL_WORDS
 
+    @once
     def leaf_bytes(self) -> int:
         """What one more leaf costs: its record, and that of an inner node."""
         return 16 * self.node_words() if self.ranked else 0
 
+    @once
     def key_bytes(self) -> int:
         """What the first resident under a key is charged beside itself: the key's record, table places and leaves.
 
@@ -345,6 +367,7 @@ class Plan:
         size = 8 * self.directories * (self.key_words() + 4)
         return size + (0 if self.by_row else self.pools * self.widest_pool() * self.leaf_bytes())
 
+    @once
     def most_rows(self) -> int:
         """Residents that the caps can allow."""
         return min(sum(self.cap_rows), sum(self.cap_bytes) // self.row_bytes())
@@ -363,10 +386,12 @@ class Plan:
         """Blocks that an ordered index of as many residents can have."""
         return 2 * self.most_rows() // at.FILLED + 1
 
+    @once
     def widest_pool(self) -> int:
         """The largest number of streams in one pool."""
         return int(np.bincount(self.windows[:, at.Stream.pool - at.Stream.reach]).max())
 
+    @once
     def row_bytes(self) -> int:
         """What every resident is charged beside its payload."""
         size = 8 * self.slot_words() + (4 * self.links if self.demotes else 0)  # the filter has room for its keys

@@ -8,6 +8,7 @@ stream; those of streams that a join does not join are empty.
 """
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -91,11 +92,15 @@ def choose_order(plan: Plan, line: int, tally: np.ndarray) -> list[int]:
     return order
 
 
-def route(plan: Plan, tally: np.ndarray | None = None) -> Route:
-    """A probe order for every stream in every join."""
+@lru_cache(maxsize=64)
+def first_route(plan: Plan) -> Route:
+    """The probe orders of a plan before any row has come; they are not to be written to."""
+    return route(plan, np.zeros((plan.routes, plan.streams, 2), np.int64))
+
+
+def route(plan: Plan, tally: np.ndarray) -> Route:
+    """A probe order for every stream in every join, from what visits have let through so far."""
     n, m, routes = plan.streams, len(plan.preds), plan.routes
-    if tally is None:
-        tally = np.zeros((routes, n, 2), np.int64)
     order = np.full((routes, n - 1), NONE, np.int64)
     access = np.zeros((routes, n - 1, at.ACCESS_SIZE), np.int64)
     checks = np.full((routes, n - 1, m + 1), NONE, np.int64)

@@ -12,6 +12,7 @@ above its room is packed first (state/renumbering.py), if a sixteenth of its roo
 """
 
 from dataclasses import replace
+from functools import lru_cache
 
 from windrow.kernels import layout as at
 from windrow.state.block import block_bytes, fixed_bytes
@@ -24,6 +25,7 @@ FEWEST_BLOCKS = 2
 SLOTS_PER_BLOCK = 16
 
 
+@lru_cache(maxsize=64)
 def first(plan: Plan, oracle_rows: int = 0) -> Capacity:
     """The capacity of an empty shard: that of 1,024 rows, or less where it would take a quarter of its room."""
     fixed, slots = fixed_bytes(plan, oracle_rows), Capacity.slots

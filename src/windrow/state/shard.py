@@ -24,7 +24,7 @@ from windrow.state.auto.trials import Trials
 from windrow.state.demoted import Demoted
 from windrow.state.parts import LEAST_FILTER, Capacity, view
 from windrow.state.plan import LEAST_MARGIN, SAMPLE_MARGIN, SIGNED, Plan
-from windrow.state.probe_orders import route
+from windrow.state.probe_orders import first_route, route
 from windrow.state.renumbering import followed, renumber
 
 REROUTE_EVERY = 1 << 14  # arrivals between two looks at the probe orders
@@ -50,14 +50,14 @@ class Shard:
         self.demoted: Demoted | None = None  # what was released, where it is not lost
         self._gone: list[np.ndarray] = []
         self._moved: np.ndarray | None = None
-        self.hold(block.start(plan, route(plan), emit, room.first(plan)) if words is None else words)
+        self.hold(block.start(plan, first_route(plan), emit, room.first(plan)) if words is None else words)
         if words is None:
             maintenance.rebuild(plan.hooks, self.words)
 
     @classmethod
     def with_room(cls, plan: Plan, emit: bool, capacity: Capacity, oracle_rows: int = 0) -> "Shard":
         """An empty shard of a given capacity."""
-        shard = cls(plan, emit, block.start(plan, route(plan), emit, capacity, oracle_rows))
+        shard = cls(plan, emit, block.start(plan, first_route(plan), emit, capacity, oracle_rows))
         maintenance.rebuild(plan.hooks, shard.words)
         return shard
 

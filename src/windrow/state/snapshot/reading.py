@@ -12,6 +12,7 @@ Columns are named `<stream>.time`, `d<directory>.freq0`, `p<pool>.dense`; a resi
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,7 @@ TABLES = {part.saved: part for part in PARTS if part.saved}
 TRIAL = ("whole", "floats", "popular", "caps")  # of the rule AUTO, beside its forks
 
 
+@cache
 def layout_digest() -> str:
     """A digest of what the columns mean: it differs between versions that would misread each other."""
     records = [[value.name for value in record.words.values() if value.saved] for record in at.RECORDS]
@@ -128,6 +130,7 @@ def _codes(shard: Shard, stream: int, named: list[list[np.ndarray]], known: froz
     return found
 
 
+@lru_cache(maxsize=256)
 def fields_of(plan: Plan, stream: int) -> dict[str, int]:
     """The words of a slot that are state, by name."""
     offsets = plan.offsets()
@@ -141,11 +144,13 @@ def fields_of(plan: Plan, stream: int) -> dict[str, int]:
     return found | {value.name: offsets[value.where] + value.step for value in optional_fields(plan) if value.where}
 
 
+@lru_cache(maxsize=64)
 def optional_fields(plan: Plan) -> list[Word[Any]]:
     """The fields of slots that are state and that not every query has."""
     return [value for value in at.Slot.words.values() if value.saved and value.when and plan.has(value.when)]
 
 
+@lru_cache(maxsize=64)
 def learned(plan: Plan) -> dict[str, int]:
     """The words of a key's record that are state, by name: none where they follow from the oracle's table."""
     counts = plan.credits_by_key or plan.learning.kind in (at.STAT_RUNNING, at.STAT_SKETCH)

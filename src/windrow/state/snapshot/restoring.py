@@ -21,7 +21,7 @@ from windrow.state.auto.trials import STATE, Trials
 from windrow.state.coding_numbers import ordered_codes
 from windrow.state.parts import Capacity, parts, view
 from windrow.state.plan import Plan
-from windrow.state.probe_orders import Route, route
+from windrow.state.probe_orders import Route, first_route
 from windrow.state.shard import Shard
 from windrow.state.snapshot import checks
 from windrow.state.snapshot.narrow import Columns
@@ -120,7 +120,7 @@ class _Building:
     def _route(self) -> Route:
         n = self.plan.streams
         if n == 2:
-            return route(self.plan)
+            return first_route(self.plan)
         order = self._get("order", self.plan.routes * (n - 1)).reshape(-1, n - 1)
         lines = tuple(tuple(s for s in line if s != at.NONE) for line in order.tolist())
         for k, line in enumerate(lines):
@@ -128,7 +128,7 @@ class _Building:
             _check(sorted([k % n, *line]) == sorted(streams) if k % n in streams else not line, "order")
             _check(order[k, : len(line)].tolist() == list(line), "order")
         _check(self.plan.probe_order in (None, lines), "order")
-        return route(replace(self.plan, probe_order=lines))
+        return first_route(replace(self.plan, probe_order=lines))
 
     def _fixed(self, words: np.ndarray) -> None:
         """Head and lines."""

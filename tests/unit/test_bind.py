@@ -1,0 +1,82 @@
+"""Binding a query, and the sizes of a plan's parts, are worked out once; what is remembered is what would be found.
+
+Catches: a part that grows with the capacity and is not said to, a block of another size than its parts, a query that is
+bound as another one was, or under other schemas or another clock.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+import windrow as wr
+from windrow import policies
+from windrow.engine.bind import bind
+from windrow.spec import Band
+from windrow.state.block import block_bytes, start
+from windrow.state.parts import PARTS, Capacity, parts
+from windrow.state.plan import Plan
+from windrow.state.probe_orders import first_route
+
+SCHEMA = pa.schema([("t", pa.int64()), ("k", pa.int64()), ("x", pa.float64())])
+NAMES = "abc"
+STREAMS = [wr.Stream(name, "t", 10) for name in NAMES]
+NEAR = [Band(f"{one}.x", f"{other}.x", 0.5) for one, other in ("ab", "bc")]
+ALL = [policies.Auto(), *(policy() for policy in policies.ALL if policy is not policies.Auto), policies.Given("x")]
+CAPACITIES = (Capacity(), Capacity(16, 32, 2, 64), Capacity(0, 0, 1, 64), Capacity(4096, 8, 300, 1 << 12))
+
+
+def plan(**options: object) -> Plan:
+    return bind(wr.Query(streams=STREAMS, **options), dict.fromkeys(NAMES, SCHEMA)).plan
+
+
+@pytest.mark.parametrize("policy", ALL, ids=lambda policy: policy.name)
+@pytest.mark.parametrize("on", ["k", NEAR], ids=["key", "near"])
+@pytest.mark.parametrize("memory", [100, "10 MB"])
+def test_parts_are_as_large_as_they_say_whatever_was_remembered(
+    policy: policies.Policy, on: object, memory: object
+) -> None:
+    made = plan(on=on, memory=memory, policy=policy)
+    check_sizes(made)
+
+
+def test_parts_of_a_join_that_demotes_are_as_large_as_they_say() -> None:
+    check_sizes(plan(on="k", constraints="auto", on_violation="demote"))
+
+
+def check_sizes(made: Plan) -> None:
+    for oracle in (0, 7):
+        for capacity in CAPACITIES:
+            found = parts(made, capacity, oracle)
+            plain = [part.size(made, capacity) for part in PARTS]
+            expected = [
+                (oracle, n) if part.word == ORACLE else (m, n) for part, (m, n) in zip(PARTS, plain, strict=True)
+            ]
+            assert [(sized.outer, sized.inner) for sized in found] == expected
+            assert [sized.part for sized in found] == list(PARTS)
+            words = start(made, first_route(made), True, capacity, oracle)
+            assert words.nbytes == block_bytes(made, capacity, oracle)
+
+
+ORACLE = next(part.word for part in PARTS if part.about == "the oracle's lines")
+
+
+def test_the_same_query_is_bound_once_and_no_other_is_taken_for_it() -> None:
+    query, schemas = wr.Query(streams=STREAMS, on="k", memory=100), dict.fromkeys(NAMES, SCHEMA)
+    first = bind(query, schemas)
+    assert bind(query, dict(schemas)) is first
+    others = [
+        bind(query, schemas, False),
+        bind(query.with_(memory=101), schemas),
+        bind(query.with_(seed=0), schemas),  # equal, and still another: it may have been written in another way
+        bind(query, {**schemas, "c": SCHEMA.set(2, pa.field("x", pa.float32()))}),
+        bind(query, {**schemas, "c": SCHEMA.with_metadata({"said": "otherwise"})}),
+    ]
+    assert all(other is not first for other in others)
+    assert [other.plan.own_clock for other in others] == [False, True, True, True, True]
+    assert [other.schemas["c"].field("x").type for other in others] == [pa.float64()] * 3 + [pa.float32(), pa.float64()]
+    assert others[-1].schemas["c"].metadata == {b"said": b"otherwise"}
+    schemas["c"] = SCHEMA.remove(1)
+    assert first.schemas["c"] == SCHEMA
+    with pytest.raises(wr.errors.UnknownColumn):
+        bind(query, schemas)
