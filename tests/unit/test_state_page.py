@@ -72,7 +72,7 @@ def test_no_word_stands_twice() -> None:
     for record in at.RECORDS:
         places = [value.offset for value in record.fields()]
         assert places == list(range(record.size)), record
-    sizes = {value.where: value.step + 1 for value in at.Slot.words.values() if value.when}
+    sizes = {value.where: value.step + 1 for value in at.Slot.words.values() if value.where is not None}
     assert {word: size for word, (_, size) in at.OPTIONAL.items()} == sizes
 
 

@@ -10,6 +10,7 @@ it begins. Everything that is done with whole parts goes by this table: laying o
     carried   when it comes along to a block of another plan: "always", "learned" (both plans learn alike), "same"
               (under the same policy); else it is filled from the residents, or by the plan
     rebuilt   whether it is decided anew when the block grows, instead of copied
+    names     "slot" if all its words name slots
 """
 
 from collections.abc import Callable
@@ -33,9 +34,11 @@ class Capacity:
     keys: int = 1024
     blocks: int = 64
     filter: int = LEAST_FILTER
+    fitted: int = 1  # 0 as long as there is no room for what the policy keeps, which is deferred
 
 
-CAPACITY = (Head.slot_cap, Head.key_cap, Head.block_cap, Head.filter_words)  # the words of the head that tell it
+# the words of the head that tell it
+CAPACITY = (Head.slot_cap, Head.key_cap, Head.block_cap, Head.filter_words, Head.fitted)
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,7 @@ class Part:
     kind: type = np.float64
     carried: str = ""
     rebuilt: bool = False
+    names: str = ""
 
 
 @dataclass(frozen=True)
@@ -72,7 +76,7 @@ def power_of_two(n: int) -> int:
 
 def leaves(plan: Plan, capacity: Capacity) -> int:
     """Leaves of each tournament."""
-    if not plan.ranked:
+    if not plan.ranked or not capacity.fitted:
         return 0
     return capacity.slots if plan.by_row else capacity.keys * plan.widest_pool()
 
@@ -208,15 +212,20 @@ PARTS = (
     Part(Head.filter_at, "the filter of demoted rows", lambda p, c: (1, c.filter if p.demotes else 0)),
     Part(Head.called_at, "keys under which they are called", lambda p, _: (1, at.CALLED_SIZE * p.together * p.demotes)),
     # what grows
-    Part(Head.slots_at, "slots", lambda p, c: (1, c.slots * p.slot_words())),
-    Part(Head.dense_at, "dense lists of slots (RAND)", lambda p, c: (p.pools, c.slots if p.dense else 0)),
+    Part(Head.slots_at, "slots", lambda p, c: (c.slots, p.laid_out(c.fitted).slot_words())),
+    Part(
+        Head.dense_at,
+        "dense lists of slots (RAND)",
+        lambda p, c: (p.pools, c.slots if p.dense and c.fitted else 0),
+        names="slot",
+    ),
     Part(
         Head.tables_at,
         "key numbers by hash",
         lambda p, c: (p.directories, power_of_two(2 * c.keys)),
         rebuilt=True,
     ),
-    Part(Head.keys_at, "records of keys", lambda p, c: (p.directories, c.keys * p.key_words())),
+    Part(Head.keys_at, "records of keys", lambda p, c: (p.directories, c.keys * p.laid_out(c.fitted).key_words())),
     Part(
         Head.nodes_at,
         "tournaments",
