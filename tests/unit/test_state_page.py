@@ -47,7 +47,8 @@ def _record(record: type[at.Record]) -> list[str]:
     for value in record.words.values():
         there = f"if `{value.when}`" if value.when else ""
         kind = "" if value.kind is int else "a float"
-        lines.append(f"| {value.name} | {value.about} | {_facts(value.saved, value.moved, kind, there)} |")
+        named = f"names a {value.names}" if value.names else ""
+        lines.append(f"| {value.name} | {value.about} | {_facts(value.saved, value.moved, kind, named, there)} |")
     return [*lines, ""]
 
 
