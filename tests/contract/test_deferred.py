@@ -20,7 +20,7 @@ from windrow.kernels import layout as at
 from windrow.state.block import fixed_bytes
 
 POLICIES = {label(policy): policy for policy in configurations()}
-MEMORY = {"rows": 48, "bytes": "40 kB", "split": wr.Memory(48, split=True)}
+MEMORY = {"rows": 48, "bytes": "60 kB", "split": wr.Memory(48, split=True)}
 LAID_OUT = [at.Head.slot_words, at.Head.key_words, at.Head.leaves, at.Head.place_off, at.Head.score_off]
 Tables = dict[str, pa.Table]
 
@@ -30,10 +30,8 @@ def rows(seed: int, count: int = 240) -> Tables:
     rng = np.random.default_rng(seed)
     steps = np.where(np.arange(count) < count // 3, 8, 1)
     chance = 1.0 / np.arange(1, 31)
-    keys = rng.choice(30, (2, count), p=chance / chance.sum())
-    return {
-        n: pa.table({"t": np.cumsum(steps), "k": k, "id": np.arange(count)}) for n, k in zip("ab", keys, strict=True)
-    }
+    keys, text = rng.choice(30, (2, count), p=chance / chance.sum()), ["x" * 400] * count
+    return {n: pa.table({"t": np.cumsum(steps), "k": k, "s": text}) for n, k in zip("ab", keys, strict=True)}
 
 
 def engine_of(policy: str, tables: Tables, memory: Any) -> wr.Engine:
@@ -76,7 +74,7 @@ def test_a_restart_at_any_push_and_other_pushes_change_nothing(policy: str, memo
 @pytest.mark.parametrize("policy", POLICIES)
 def test_one_instant_may_bring_more_than_all_memory(policy: str) -> None:
     """A single group goes from nothing to above the cap: the policy begins before it."""
-    big = pa.table({"t": [7] * 6, "k": [1, 2, 3, 1, 2, 3], "id": range(6), "s": ["x" * 20_000] * 6})
+    big = pa.table({"t": [7] * 6, "k": [1, 2, 3, 1, 2, 3], "s": ["x" * 20_000] * 6})
     tables = {"a": big, "b": big}
     engine = engine_of(policy, tables, "100 kB")
     assert engine.push(tables).num_rows == 12
