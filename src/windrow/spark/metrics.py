@@ -80,7 +80,7 @@ class QueryMetrics:
         total = _together(shards)
         rows = [s["resident_rows"] for s in shards.values()]
         return {
-            **{name: getattr(total, name) for name in COUNTERS},
+            **{name: sum(mine[name] for mine in shards.values()) for name in COUNTERS},
             "largest_shard": max(rows) * len(rows) / sum(rows) if rows and sum(rows) else None,
             **{name: getattr(total, name) for name in ("recall", "recall_interval", "exact_matched")},
             "warm": _warm(shards),
