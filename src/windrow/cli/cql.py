@@ -76,7 +76,7 @@ def cql(
 def _text(query: str) -> str:
     if query.endswith(".cql"):
         try:
-            return Path(query).read_text(encoding="utf-8")
+            return Path(query).read_text(encoding="utf-8-sig")
         except (OSError, UnicodeDecodeError) as error:
             raise InputError(f"{query}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
     return query

@@ -204,7 +204,10 @@ class Engine:
         if self._parked:
             raise WindrowError("the engine was parked, and its memory is no longer its own: attach the folder")
         if self._interrupted:
-            raise WindrowError("a push was interrupted half-way, so the state is not whole: restore the last snapshot")
+            raise WindrowError(
+                "a push was interrupted half-way, so the state is not whole: restore the last snapshot (or another "
+                "thread is in a push now: push from one at a time)"
+            )
         check_batches(batches, self.query.names)
 
     def bound(self) -> tuple[Binding, Shard]:

@@ -22,9 +22,16 @@ from windrow.engine.intake import as_table
 from windrow.engine.ranges import IDENTITY, IN_ORDER, Number
 from windrow.errors import InputError
 from windrow.kernels import layout as at
-from windrow.kernels.hashing import combine
 from windrow.kernels.rows import pack
-from windrow.state.coding import key_codes, number_codes, ordered_codes, row_bytes, times
+from windrow.state.coding import (
+    common_key_type,
+    key_codes,
+    number_codes,
+    ordered_codes,
+    row_bytes,
+    times,
+    value_codes,
+)
 from windrow.state.columns import empty_table
 
 PIECE_ROWS = 1 << 15  # records packed at a time: they stay in the cache between packing and joining
@@ -228,12 +235,13 @@ def negative(column: Any, where: str) -> np.ndarray:
 def identities(binding: Binding, stream: int, table: pa.Table) -> np.ndarray:
     """What deletions name rows by: a code of the columns that identify them. Nulls are equal here."""
     spec = binding.query.streams[stream]
-    names = spec.identity or [name for name in table.column_names if name not in (spec.time, spec.sign)]
-    found = np.zeros(table.num_rows, np.uint64)
-    for column in names:
-        code, _ = key_codes([table[column]], [table.schema.field(column).type], where=[f"{spec.name}.{column}"])
-        combine(found, code)
-    return found.view(np.int64)
+    names = spec.identified_by(table.column_names)
+    if not names:
+        return np.zeros(table.num_rows, np.int64)
+    where = [f"{spec.name}.{name}" for name in names]
+    own = [table.schema.field(name).type for name in names]
+    types = [common_key_type([kind], [place]) for kind, place in zip(own, where, strict=True)]
+    return value_codes([table[name] for name in names], types, where=where).view(np.int64)
 
 
 def _words_by_join(binding: Binding, stream: int, table: pa.Table) -> tuple[list[np.ndarray], list[np.ndarray]]:

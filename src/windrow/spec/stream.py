@@ -78,7 +78,13 @@ class Stream(Record):
         units = {self.window.unit, self.lateness.unit if self.lateness.amount else None}
         return frozenset(unit for unit in units if unit)
 
+    def identified_by(self, columns: Iterable[str]) -> list[str]:
+        """The columns by which deletions name rows, of a stream with these columns."""
+        return list(self.identity or (name for name in columns if name not in (self.time, self.sign)))
+
     def _check(self) -> None:
+        if self.sign is not None and self.sign == self.time:
+            raise SpecError(f"stream {self.name!r}: column {self.sign!r} is its time and cannot hold its signs as well")
         if self.identity is not None and self.sign is None:
             raise SpecError(f"stream {self.name!r}: identity is how deletions name rows: set sign=, or leave it out")
         if self.time is None and self.lateness.amount:
