@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.cql_naive import Naive
 from tests.cql_texts import rows_of, text_of
-from tests.running import examples
+from tests.running import assert_same, examples, multiset
 from tests.spark.driving import Kept
 
 import windrow as wr
@@ -92,10 +92,16 @@ def task(query: Any, schema: pa.Schema, sign: Any = None, lateness: Any = 0, **o
     return Task(TextJob(query, (schema,) * len(query.streams), times, sign, late, options))
 
 
+def held(metrics: dict[str, Any]) -> Any:
+    """What a text counts, without bytes: a state that was restored has no room to spare."""
+    joins = [(join["matched"], join["resident_rows"], join["expired"]) for join in metrics["joins"]]
+    return metrics["streams"], metrics["kept_rows"], joins
+
+
 @examples(25)
 @given(st.integers(0, 2**32), st.integers(0, 2))
 def test_any_text_gives_what_it_gives_embedded(seed: int, depth: int) -> None:
-    """Batch by batch the rows of the embedded twin, in their order; together what the text means at every instant."""
+    """Batch by batch the rows of the embedded twin, whose state is never restored; together what the text means."""
     random = Random(seed)
     query = wr.cql(text_of(random, depth))
     streams = {name: rows_of(random, random.randrange(0, 9), 0.1) for name in query.streams}
@@ -109,8 +115,8 @@ def test_any_text_gives_what_it_gives_embedded(seed: int, depth: int) -> None:
         batch = {n: pa.Table.from_pylist(rows[: taken[n]], schema=SCHEMA) for n, rows in rest.items()}
         rest = {name: rows[taken[name] :] for name, rows in rest.items()}
         rows, counters = ours.push(batch, random)
-        assert rows.to_pylist() == twin.push(batch).to_pylist(), f"seed {seed}: {query.text}"
-        assert counters["text"] == json.loads(json.dumps(twin.metrics.to_dict())), f"seed {seed}: {query.text}"
+        assert_same(multiset(rows), multiset(twin.push(batch)), f"seed {seed}: {query.text}")
+        assert held(counters["text"]) == held(twin.metrics.to_dict()), f"seed {seed}: {query.text}"
         found += rows.to_pylist()
     naive, present = Naive(query.tree, streams), Counter[Any]()
     for tau in range(-1, last + 12):
@@ -131,7 +137,7 @@ TEXTS = (
 )
 
 
-@pytest.mark.parametrize("text", TEXTS)
+@pytest.mark.parametrize("text", TEXTS, ids=["groups", "join", "blocks"])
 @examples(10)
 @given(st.integers(0, 2**32))
 def test_watermarks_late_rows_and_deletions_mean_what_they_mean_embedded(text: str, seed: int) -> None:
@@ -143,8 +149,7 @@ def test_watermarks_late_rows_and_deletions_mean_what_they_mean_embedded(text: s
     for push in range(6):
         batch = {name: moments(random, push) for name in query.streams}
         rows, counters = ours.push(batch, random)
-        wanted = twin.push(batch, watermark=ours.mark * 1000 or None)
-        assert rows.to_pylist() == wanted.to_pylist(), f"seed {seed}"
+        assert_same(multiset(rows), multiset(twin.push(batch, watermark=ours.mark * 1000 or None)), f"seed {seed}")
         for name, own in twin.metrics.streams.items():
             assert counters["streams"][name] == own, f"seed {seed}"
             assert own["arrived"] - own["late"] - own["ignored"] >= own["waiting"]
@@ -153,7 +158,8 @@ def test_watermarks_late_rows_and_deletions_mean_what_they_mean_embedded(text: s
     metrics.take({"windrow-": {"shards": json.dumps([{"shard": 0, "metrics": json.dumps(counters)}])}})
     together = metrics.to_dict()
     assert together["arrived"] == sum(own["arrived"] for own in twin.metrics.streams.values()) > 0
-    assert together["resident_bytes"] == twin.metrics.bytes <= together["peak_bytes"]
+    assert held(counters["text"]) == held(twin.metrics.to_dict())
+    assert 0 < together["resident_bytes"] <= together["peak_bytes"] and together["resident_rows"] >= 0
     assert f'windrow_late_total{{query="batch",shard="0"}} {together["late"]}' in metrics.to_prometheus()
 
 
