@@ -159,7 +159,8 @@ def test_what_no_text_does_on_spark_is_said_when_it_is_written_down(spark: Any, 
     refused(errors.DuplicateColumn, "does not tell apart: name its columns with As", twins, {"C": frames["C"]})
     nested = "Select A.n From (Select count(siz) as n From C) as A"
     refused(errors.CqlError, "siz.*\n.*\n?.*", nested, {"C": frames["C"]})
-    marked = {name: frame.withWatermark("ts", "5 seconds") for name, frame in frames.items()}
+    stamped = {name: frame.withColumn("ts", F.col("ts").cast("timestamp")) for name, frame in frames.items()}
+    marked = {name: frame.withWatermark("ts", "5 seconds") for name, frame in stamped.items()}
     refused(errors.SpecError, "withWatermark declares 5000 ms for stream", NETWORK, marked, lateness="1 second")
     assert wr.cql(NETWORK).on_spark(marked, lateness="5 seconds").isStreaming
     counted = marked["C"].groupBy(F.window("ts", "1 second")).count().select(F.window_time("window").alias("ts"))
