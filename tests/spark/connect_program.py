@@ -17,6 +17,11 @@ from tests.spark.joining import collected, joined, joined_by_spark, started, sta
 
 import windrow as wr
 
+TEXT = """
+Select left.area, count(*) as n, min(right.id) as least
+From left [Range 20 seconds], right [Range 10 seconds] Where left.name = right.name Group By left.area
+"""
+
 
 def main(address: str, root: Path, seed: int) -> dict[str, Any]:
     spark = SparkSession.builder.remote(address).getOrCreate()
@@ -40,6 +45,9 @@ def found(spark: Any, folders: Folders, archive: str) -> dict[str, Any]:
     marked = [stream.withWatermark("ts", f"{LATENESS} seconds") for stream in streams]
     matches = joined(*marked, "name", lateness=0, shards=3)
     answers["streaming"] = multiset(collected(matches)) == exact
+    answers["text"] = multiset(collected(wr.cql(TEXT).on_spark(dict(zip(folders.paths, marked, strict=True)), "ts")))
+    twin = wr.cql(TEXT).start(time="ts", lateness=f"{LATENESS} seconds").push(folders.tables)
+    answers["text"] = answers["text"] == multiset(twin) != {}
     answers["chained"] = refused(matches.withColumnRenamed("left_name", "name"), marked[1])
     wr.spark.tune(spark)  # the join before had whole snapshots, this one has deltas
     query, name = started(joined(*streams, "name", shards=3, memory=60, archive=archive))

@@ -22,7 +22,7 @@ def test_the_join_its_metrics_and_its_repair_through_connect(spark: Any, tmp_pat
     found = json.loads(ran.stdout.splitlines()[-1])
     note = f"seed {seed}: {found}"
     assert "connect" in found["kind"], note
-    assert found["batch"] and found["streaming"] and found["repaired"] and found["static"], note
+    assert found["batch"] and found["streaming"] and found["repaired"] and found["static"] and found["text"], note
     assert "comes from another windrow join" in found["chained"], note
     assert found["batch_metrics"]["matched"] == found["rows"], note
     assert found["metrics"]["matched"] == found["output"] < found["rows"], note

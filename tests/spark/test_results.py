@@ -25,7 +25,7 @@ def test_after_many_bytes_blobs_are_small(monkeypatch: pytest.MonkeyPatch) -> No
     tables = [found.slice(k * 50_000, 50_000) for k in range(4)]
     monkeypatch.setattr(operator, "MOST_BYTES", tables[0].nbytes + 1)
     monkeypatch.setattr(operator, "BLOB_BYTES", 1024)
-    results = list(operator._results(3, tables, engine))
+    results = list(operator.results(3, tables, engine))
     blobs = [blob.as_py() for result in results for blob in result["matches"] if blob.is_valid]
     assert len(blobs[0]) > 50_000 and len(blobs) > operator.MOST_BLOBS
     assert max(map(len, blobs[1:])) < 2 * 1024 + 1024  # a message has a head of its own
@@ -39,7 +39,7 @@ def test_after_many_bytes_blobs_are_small(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_no_matches_are_no_blobs() -> None:
     engine, found = engine_with(1)
-    assert [result["matches"].to_pylist() for result in operator._results(0, [found.slice(1)], engine)] == [[None]]
+    assert [result["matches"].to_pylist() for result in operator.results(0, [found.slice(1)], engine)] == [[None]]
 
 
 def test_tuning_says_what_was_set_before(spark: Any) -> None:

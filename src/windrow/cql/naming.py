@@ -242,6 +242,21 @@ class _Resolver:
                 raise block.error(source.place, what)
 
 
+def columns_read(
+    selects: Iterable[Select], known: Mapping[str, Sequence[str]], always: Mapping[str, Iterable[str]]
+) -> dict[str, list[str]]:
+    """Of each stream the columns that a text could read, and some that are always needed: those whose name stands
+    anywhere in one of its blocks, or all if one of them asks for all."""
+    named: set[str] = set()
+    for select in selects:
+        if any(item.value is None for item in select.items):
+            return {name: list(columns) for name, columns in known.items()}
+        values = [*(item.value for item in select.items), select.where, *select.group, select.having]
+        named |= {part.name for v in values if v is not None for part in walk(v) if isinstance(part, Column)}
+        named |= {name for source in select.sources if source.window is not None for name in source.window.by}
+    return {name: [c for c in columns if c in named or c in always[name]] for name, columns in known.items()}
+
+
 def _is_join(condition: Expression) -> bool:
     """Whether a condition compares a column of one source with a column of another."""
     comparisons = ("=", "!=", "<", "<=", ">", ">=")

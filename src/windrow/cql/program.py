@@ -15,7 +15,7 @@ from windrow.cql.blocks import Arriving, BlockRun, Setting
 from windrow.cql.continuous import Continuous
 from windrow.cql.explaining import explained
 from windrow.cql.joining import is_plain, join_query, other_conditions, plain_window
-from windrow.cql.naming import resolve
+from windrow.cql.naming import columns_read, resolve
 from windrow.cql.parsing import parse
 from windrow.cql.results import CqlResult, result_of
 from windrow.cql.syntax import Column, Select, Source
@@ -30,11 +30,15 @@ from windrow.spec.durations import parse_duration
 from windrow.state.coding_times import duration_in_units, time_domain
 
 _NO_QUERY = (
-    "only one join of streams that selects Istream of their columns is a Query, and runs on Spark (any text runs batch "
-    "by batch in one process: start)"
+    "only one join of streams that selects Istream of their columns is a Query (any text runs batch by batch: start, "
+    "on_spark)"
 )
 
 Times = str | Mapping[str, str] | None
+
+
+class _NoQuery(SpecError):
+    """A text is no `windrow.Query`."""
 
 
 class Cql:
@@ -146,19 +150,57 @@ class Cql:
         return self._as_query({name: table.column_names for name, table in given.items()}, clocks, options, whole)
 
     def on_spark(
-        self, frames: Mapping[str, Any], time: Times = None, *, archive: Any = None, recall: bool = True, **options: Any
+        self,
+        frames: Mapping[str, Any],
+        time: Times = None,
+        *,
+        sign: Times = None,
+        lateness: DurationLike | None = None,
+        archive: Any = None,
+        recall: bool = True,
+        **options: Any,
     ) -> Any:
-        """The matches over Spark DataFrames, streaming or batch, by the names of the streams: a DataFrame.
+        """The query over Spark DataFrames, streaming or batch, by the names of the streams: a DataFrame.
 
-        For texts that `query` takes; `time`, where it is not given, is the one column of moments or dates of a frame.
-        See `windrow.spark.on_spark`.
+        A text that `query` takes is joined in shards, and gives its matches: see `windrow.spark.on_spark`. Any other,
+        and one with windows in rows or with deletions, runs as one task, and gives what `push` gives, micro-batch by
+        micro-batch; over batch frames the table of `run`.
+
+        Parameters:
+            time: as in `run`; where it is not given, the one column of moments or dates of a frame.
+            sign, lateness: as in `start`; the lateness may also be declared by `withWatermark`.
+            archive, recall: of texts that are joined in shards.
+            options: of the joins, as in `run`.
         """
         self._check_given(frames)
         known = {name: list(frame.columns) for name, frame in frames.items()}
         clocks = {name: _chosen_time(name, known[name], _moments_of(frame), time) for name, frame in frames.items()}
-        query = self._as_query(known, clocks, options)
-        by_alias = {source.alias: frames[str(source.what)] for source in self.tree.sources}
-        return query.on_spark(by_alias, archive=archive, recall=recall)
+        query = None if sign is not None else self._in_shards(known, clocks, lateness, options)
+        if query is not None:
+            by_alias = {source.alias: frames[str(source.what)] for source in self.tree.sources}
+            return query.on_spark(by_alias, archive=archive, recall=recall)
+        if archive is not None or not recall:
+            raise SpecError("archive= and recall= are for texts that are one join of streams, without windows in rows")
+        self._check_options(options)
+        explained(self.tree, self.text, known)  # for its errors, which name all the columns there are
+        from windrow.spark.texts import text_on_spark
+
+        always = {name: known[name] if sign is not None else [str(clock)] for name, clock in clocks.items()}
+        columns = columns_read(_selects(self.tree), known, always)
+        return text_on_spark(self, frames, columns, clocks, sign=sign, lateness=lateness, options=options)
+
+    def _in_shards(
+        self, known: Mapping[str, Any], clocks: Mapping[str, str | None], lateness: Any, options: Mapping[str, Any]
+    ) -> Query | None:
+        """The query, if that is what the text is, and one that can be cut into shards."""
+        try:
+            query = self._as_query(known, clocks, options)
+        except _NoQuery:
+            return None
+        if any(stream.window.kind == "rows" for stream in query.streams):
+            return None
+        late = 0 if lateness is None else lateness
+        return query.with_(streams=[stream.with_(lateness=late) for stream in query.streams])
 
     def _as_query(
         self,
@@ -171,14 +213,14 @@ class Cql:
         self._check_options(options)
         tree = self.tree
         if len(tree.sources) < 2 or not all(map(is_plain, tree.sources)):
-            raise SpecError(f"{_NO_QUERY}: this one joins no streams, has blocks in it or partitioned windows")
+            raise _NoQuery(f"{_NO_QUERY}: this one joins no streams, has blocks in it or partitioned windows")
         block = resolve(tree, {s.alias: known.get(str(s.what)) for s in tree.sources}, self.text)
         if tree.emit != "istream" or tree.distinct or block.is_grouped:
-            raise SpecError(f"{_NO_QUERY}: this one has no Istream, is grouped or Distinct")
+            raise _NoQuery(f"{_NO_QUERY}: this one has no Istream, is grouped or Distinct")
         if block.rest or any(other_conditions(block, alias) for alias in block.aliases):
-            raise SpecError(f"{_NO_QUERY}: this one has conditions that are no comparison of columns and constants")
+            raise _NoQuery(f"{_NO_QUERY}: this one has conditions that are no comparison of columns and constants")
         if block.open or not all(isinstance(value, Column) for _, value in block.items):
-            raise SpecError(f"{_NO_QUERY}: this one selects expressions, or * of streams whose columns are not known")
+            raise _NoQuery(f"{_NO_QUERY}: this one selects expressions, or * of streams whose columns are not known")
         windows = [s.window for s in tree.sources if s.window is not None and s.window.length is not None]
         timed = not whole and all(w.length.unit == "ns" for w in windows if w.length is not None)
         streams = [Stream(s.alias, clocks[str(s.what)], plain_window(s.window, timed)) for s in tree.sources]

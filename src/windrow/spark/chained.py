@@ -42,7 +42,7 @@ def stands_behind(frame: Any, stream: Stream, appending: bool) -> bool:
     """
     if not frame.isStreaming:
         return False
-    plan, carried = "", declared_lateness(frame, stream) is not None
+    plan, carried = "", declared_lateness(frame, stream.name, stream.time) is not None
     with suppress(Exception):  # whatever cannot be explained will be told by Spark
         plan = plan_text(frame)
     for why in _reasons(plan, appending):
@@ -55,6 +55,20 @@ def stands_behind(frame: Any, stream: Stream, appending: bool) -> bool:
             f"take window_time(window) of an aggregation, or {APART}"
         )
     return behind
+
+
+def refuse_behind(frame: Any, name: str) -> None:
+    """Refuse a streaming frame behind which Spark runs no query text as one task."""
+    if not frame.isStreaming:
+        return
+    plan = ""
+    with suppress(Exception):  # whatever cannot be explained will be told by Spark
+        plan = plan_text(frame)
+    if any(node.search(plan) for node in (WHOLE, DELTAS, AGGREGATION)):
+        raise SpecError(
+            f"stream {name!r} comes from a windrow join or an aggregation, and behind one Spark runs only query texts "
+            f"that are one join: {APART}"
+        )
 
 
 def _reasons(plan: str, appending: bool) -> Iterator[str]:

@@ -27,7 +27,9 @@ def archive_facts_of(job: Job) -> dict[str, Any]:
     return {**facts_of(job), **windows, "archive": "on"}
 
 
-def refuse_changes(old: Mapping[str, Any], new: Mapping[str, Any], whose: str, error: type[WindrowError]) -> None:
+def refuse_changes(
+    old: Mapping[str, Any], new: Mapping[str, Any], whose: str, error: type[WindrowError], what: str = "join"
+) -> None:
     """Raise an error that says what was, what is now, and what to do, if anything differs."""
     if old.get("layout") != LAYOUT:
         raise error(f"{whose} was written by a windrow with another layout: go on with that one, or {ANEW}")
@@ -36,7 +38,7 @@ def refuse_changes(old: Mapping[str, Any], new: Mapping[str, Any], whose: str, e
     for name in columns:
         told += _column_changes(old.get(name, {}), new.get(name, {}), name.removeprefix(COLUMNS))
     if told:
-        raise error(f"{whose} is of another join: {'; '.join(told)}. Set that back, or {ANEW}")
+        raise error(f"{whose} is of another {what}: {'; '.join(told)}. Set that back, or {ANEW}")
 
 
 def _column_changes(old: Mapping[str, str], new: Mapping[str, str], stream: str) -> list[str]:

@@ -1,12 +1,11 @@
 """Spark DataFrames as streams: what they are, what their columns are in Arrow, what they say about lateness."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 
 from windrow.errors import DuplicateColumn, InputError, SpecError
-from windrow.spec import Query, Stream
 
 WATERMARK_DELAY = "spark.watermarkDelayMs"
 OWN = "windrow_"
@@ -17,23 +16,24 @@ def is_spark_frame(data: Any) -> bool:
     return any(c.__name__ == "DataFrame" and c.__module__.startswith("pyspark.sql.") for c in type(data).__mro__)
 
 
-def check_frames(query: Query, frames: dict[str, Any]) -> None:
+def check_frames(names: Sequence[str], frames: Mapping[str, Any]) -> None:
     """Every stream of a query has one frame, all of one session and all streaming or none."""
-    for name in query.names:
+    for name in names:
         if name not in frames:
             raise InputError(f"no DataFrame is given for the stream {name!r}")
         if not is_spark_frame(frames[name]):
             raise InputError(f"stream {name!r} must be a Spark DataFrame, got {type(frames[name]).__name__}")
-    if unknown := [name for name in frames if name not in query.names]:
+    if unknown := [name for name in frames if name not in names]:
         raise InputError(f"the query has no stream {unknown[0]!r}")
-    kinds = {name: bool(frames[name].isStreaming) for name in query.names}
+    kinds = {name: bool(frames[name].isStreaming) for name in names}
     if len(set(kinds.values())) > 1:
         listed = ", ".join(f"{name} is {'streaming' if s else 'static'}" for name, s in kinds.items())
         raise SpecError(f"all frames must be streaming, or none: {listed}")
 
 
-def arrow_schema(frame: Any, stream: str) -> pa.Schema:
-    """A frame's columns in Arrow, times in UTC; types that cannot travel to Python are refused here, at plan time."""
+def arrow_schema(frame: Any, stream: str, only: Collection[str] | None = None) -> pa.Schema:
+    """A frame's columns in Arrow, all or some, times in UTC; types that cannot travel to Python are refused here, at
+    plan time."""
     from pyspark.errors import PySparkException
     from pyspark.sql.pandas.types import to_arrow_type
 
@@ -42,6 +42,8 @@ def arrow_schema(frame: Any, stream: str) -> pa.Schema:
         raise DuplicateColumn(f"stream {stream!r} has two columns called {twice[0]!r}: rename one of them")
     fields = []
     for field in frame.schema.fields:
+        if only is not None and field.name not in only:
+            continue
         try:
             fields.append(pa.field(field.name, to_arrow_type(field.dataType, timezone="UTC")))
         except (PySparkException, TypeError, ValueError) as error:
@@ -52,17 +54,33 @@ def arrow_schema(frame: Any, stream: str) -> pa.Schema:
     return pa.schema(fields)
 
 
-def declared_lateness(frame: Any, stream: Stream) -> int | None:
+def spark_schema(schema: pa.Schema) -> tuple[Any, pa.Schema]:
+    """Columns of Arrow as Spark has them, and as they travel there."""
+    from pyspark.errors import PySparkException
+    from pyspark.sql.pandas.types import from_arrow_type, to_arrow_type
+    from pyspark.sql.types import StructField, StructType
+
+    fields, travelling = [], []
+    for field in schema:
+        try:
+            fields.append(StructField(field.name, from_arrow_type(field.type, prefer_timestamp_ntz=True)))
+            travelling.append(pa.field(field.name, to_arrow_type(fields[-1].dataType, timezone="UTC")))
+        except (PySparkException, TypeError, ValueError) as error:
+            raise SpecError(f"output column {field.name!r} has type {field.type}, which Spark has not") from error
+    return StructType(fields), pa.schema(travelling)
+
+
+def declared_lateness(frame: Any, name: str, time: str | None) -> int | None:
     """The delay in milliseconds that `withWatermark` has declared on a stream's time column, if any."""
     if not frame.isStreaming:
         return None
     delays = {f.name: int(f.metadata[WATERMARK_DELAY]) for f in frame.schema.fields if WATERMARK_DELAY in f.metadata}
-    if delays and stream.time not in delays:
+    if delays and time not in delays:
         raise SpecError(
-            f"stream {stream.name!r} has a watermark on {next(iter(delays))!r}, but its time is {stream.time!r}, and "
+            f"stream {name!r} has a watermark on {next(iter(delays))!r}, but its time is {time!r}, and "
             "Spark has one watermark per stream: declare it on the time column, or leave it out and give lateness="
         )
-    return delays.get(str(stream.time))
+    return delays.get(str(time))
 
 
 def by_place(frame: Any, columns: Collection[str]) -> Any:

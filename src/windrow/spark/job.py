@@ -1,12 +1,14 @@
 """A job: all that a Spark worker needs to know of a join. Frozen, small, and sent along with the functions."""
 
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 
+import numpy as np
 import pyarrow as pa
 
 from windrow.engine.bind import Binding, bind
 from windrow.engine.intake import plain_schema
+from windrow.engine.prepare import codes_in
 from windrow.engine.routing import Routing, routing_of
 from windrow.spec import Query, shard_query
 
@@ -37,6 +39,16 @@ class Job:
         return self.schemas[self.query.names.index(stream)]
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the streams."""
+        return self.query.names
+
+    @property
+    def times(self) -> tuple[str | None, ...]:
+        """The column of times of each stream."""
+        return tuple(stream.time for stream in self.query.streams)
+
+    @property
     def follows_spark(self) -> bool:
         """Whether Spark's watermark alone says which rows are late.
 
@@ -47,12 +59,28 @@ class Job:
     @property
     def marked(self) -> bool:
         """Whether Spark makes a watermark of the streams' times."""
-        times = zip(self.query.streams, self.schemas, strict=True)
-        return all(t.time is not None and pa.types.is_timestamp(s.field(t.time).type) for t, s in times)
+        return all(is_moment(schema, time) for schema, time in zip(self.schemas, self.times, strict=True))
 
     def shard_query(self, shard: int) -> Query:
         """The query of one shard."""
         return shard_query(self.query, shard, self.shards)
+
+    def parts(self, stream: int, piece: pa.Table, first_row: int) -> dict[int, list[pa.Table]]:
+        """The rows of each shard; they are those of a stream from a number on."""
+        binding, routing = known(self)
+        found: dict[int, list[pa.Table]] = {}
+        codes = partial(codes_in, binding, stream, table=piece)
+        for order, starts in routing.split(stream, codes, first_row + np.arange(piece.num_rows)):
+            ordered = piece.take(pa.array(order)) if self.shards > 1 else piece
+            for cell in np.flatnonzero(np.diff(starts)):
+                part = ordered.slice(starts[cell], starts[cell + 1] - starts[cell])
+                found.setdefault(int(cell), []).append(part)
+        return found
+
+
+def is_moment(schema: pa.Schema, time: str | None) -> bool:
+    """Whether a time is a timestamp, of which Spark makes a watermark."""
+    return time is not None and bool(pa.types.is_timestamp(schema.field(time).type))
 
 
 def planned(job: Job) -> tuple[Binding, Routing]:

@@ -31,10 +31,10 @@ from windrow.spark.frames import (
     refuse_twins,
 )
 from windrow.spark.interpreter import check_interpreter
-from windrow.spark.job import Job, planned
+from windrow.spark.job import Job, is_moment, planned
 from windrow.spark.metrics import observed
-from windrow.spark.operator import RESULT, STATE, Operator
-from windrow.spark.pack import PACKED, Packer
+from windrow.spark.operator import RESULT, STATE, Operator, Whole
+from windrow.spark.pack import PACKED, Packer, Slices
 from windrow.spark.places import place_of
 from windrow.spark.shipping import ship
 from windrow.spark.store import appends
@@ -66,7 +66,7 @@ def on_spark(
     query.refuse_names("Spark")
     query = query if shards is None else query.with_(shards=shards)
     given = dict(frames)
-    check_frames(query, given)
+    check_frames(query.names, given)
     streaming = given[query.names[0]].isStreaming
     appending = streaming and appends(given[query.names[0]])
     behind = {s.name: s.lateness for s in query.streams if stands_behind(given[s.name], s, appending)}
@@ -79,8 +79,8 @@ def on_spark(
     _check(job, streaming, archive)
     binding, _ = planned(job)
     if appending and job.marked:
-        fresh = not behind and all(declared_lateness(given[s.name], s) is None for s in query.streams)
-        job = replace(job, ahead_ms=age_ms(binding) if fresh else -max(map(_millis, behind.values()), default=0))
+        fresh = not behind and all(declared_lateness(given[s.name], s.name, s.time) is None for s in query.streams)
+        job = replace(job, ahead_ms=age_ms(binding) if fresh else -max(map(millis, behind.values()), default=0))
     output = _output_type(binding, given, job)
     if archive is not None:
         _check_archived(job, output)
@@ -88,7 +88,7 @@ def on_spark(
     ship(given[query.names[0]])
     packed = [_packed(job, given[name], s, streaming, name in behind) for s, name in enumerate(query.names)]
     result = _operated(job, packed, appending, streaming)
-    return _handed_on(result, observed(result, streaming), Unpacker(emit.schema(binding)), output)
+    return handed_on(result, observed(result, streaming), Unpacker(emit.schema(binding)), output)
 
 
 def _check(job: Job, streaming: bool, archive: Any) -> None:
@@ -118,7 +118,7 @@ def _with_declared_lateness(query: Query, frames: Mapping[str, Any]) -> Query:
     """The query with the lateness that `withWatermark` declares, for streams that declare none themselves."""
     streams = []
     for stream in query.streams:
-        delay = declared_lateness(frames[stream.name], stream)
+        delay = declared_lateness(frames[stream.name], stream.name, stream.time)
         if delay is not None and delay != stream.lateness.amount // 1_000_000:
             if stream.lateness.amount:
                 raise SpecError(
@@ -161,22 +161,29 @@ def _shards(query: Query, frame: Any) -> int:
 
 
 def _packed(job: Job, frame: Any, stream: int, streaming: bool, behind: bool) -> Any:
-    """One stream as blobs, with Spark's watermark over their latest times, or the one that the frame already has."""
+    """One stream as blobs."""
+    lateness = job.query.streams[stream].lateness
+    return packed_stream(job, frame, stream, streaming, None if behind else millis(lateness) + max(job.ahead_ms, 0))
+
+
+def packed_stream(job: Slices, frame: Any, stream: int, streaming: bool, delay_ms: int | None) -> Any:
+    """One stream as blobs, with the watermark that the frame already has, or one with this delay, over their latest
+    times; with none if no delay is given."""
     from pyspark.sql import functions as F
 
-    rows = by_place(frame, job.schemas[stream].names)
-    packed = rows.mapInArrow(_function(Packer(job, stream, streaming)), PACKED)
-    spec = job.query.streams[stream]
-    if not streaming or behind or not pa.types.is_timestamp(job.schemas[stream].field(spec.time).type):
+    schema, time = job.schemas[stream], job.times[stream]
+    packed = by_place(frame, schema.names).mapInArrow(as_function(Packer(job, stream, streaming)), PACKED)
+    if not streaming or delay_ms is None or not is_moment(schema, time):
         return packed
-    delay = declared_lateness(frame, spec)
-    if delay is not None:  # Spark allows one watermark per stream; the operator is told that there is one
+    declared = declared_lateness(frame, job.names[stream], time)
+    if declared is not None:  # Spark allows one watermark per stream; the operator is told that there is one
         columns = [F.col(column) for column in packed.columns if column != "latest"]
-        return packed.select(*columns, F.col("latest").alias("latest", metadata={WATERMARK_DELAY: delay}))
-    return packed.withWatermark("latest", f"{_millis(spec.lateness) + max(job.ahead_ms, 0)} milliseconds")
+        return packed.select(*columns, F.col("latest").alias("latest", metadata={WATERMARK_DELAY: declared}))
+    return packed.withWatermark("latest", f"{delay_ms} milliseconds")
 
 
-def _millis(lateness: Duration) -> int:
+def millis(lateness: Duration) -> int:
+    """A lateness in whole milliseconds, as Spark counts."""
     return math.ceil(lateness.amount / 1_000_000)
 
 
@@ -190,7 +197,9 @@ def age_ms(binding: Binding) -> int:
     return 0 if reach >= at.HIGH else 1 << math.ceil(math.log2(reach // 1000 + 2))
 
 
-def _function(call: Callable[[Iterable[Any]], Any]) -> Callable[[Any], Any]:
+def as_function(call: Callable[[Iterable[Any]], Any]) -> Callable[[Any], Any]:
+    """A call as a function, which is what Spark asks for."""
+
     def run(batches: Any) -> Any:
         return call(batches)
 
@@ -199,21 +208,26 @@ def _function(call: Callable[[Iterable[Any]], Any]) -> Callable[[Any], Any]:
 
 def _operated(job: Job, packed: list[Any], appending: bool, streaming: bool) -> Any:
     """The packed streams through one engine per shard."""
-    operator = Operator(job)
+    if not appending:
+        return operated_whole(Operator(job), packed, job.shards, streaming)
+    from windrow.spark.processor import Shards
+
+    together = reduce(lambda a, b: a.unionByName(b), packed)
+    shards = together.drop("latest").groupBy("shard")  # with that column Spark would drop blobs that look late
+    mode = "EventTime" if job.marked else "None"
+    return shards.transformWithStateInPandas(Shards(job), RESULT, "append", mode)
+
+
+def operated_whole(operator: Whole, packed: list[Any], shards: int, streaming: bool) -> Any:
+    """The packed streams through an operator whose state is one value per shard; over batch frames it has none."""
 
     def stream(key: Any, frames: Any, state: Any) -> Any:
         return operator.stream(key, frames, state)
 
     together = reduce(lambda a, b: a.unionByName(b), packed)
-    if appending:
-        from windrow.spark.processor import Shards
-
-        shards = together.drop("latest").groupBy("shard")  # with that column Spark would drop blobs that look late
-        mode = "EventTime" if job.marked else "None"
-        return shards.transformWithStateInPandas(Shards(job), RESULT, "append", mode)
     if streaming:
         return together.groupBy("shard").applyInPandasWithState(stream, RESULT, STATE, "append", "NoTimeout")
-    return together.repartition(job.shards, "shard").mapInArrow(_function(operator.batch), RESULT)
+    return together.repartition(shards, "shard").mapInArrow(as_function(operator.batch), RESULT)
 
 
 def _output_type(binding: Binding, frames: Mapping[str, Any], job: Job) -> Any:
@@ -225,17 +239,17 @@ def _output_type(binding: Binding, frames: Mapping[str, Any], job: Job) -> Any:
     types = [{f.name: f.dataType for f in frames[name].schema.fields} for name in binding.query.names]
     fields = [StructField(o.name, types[o.stream][o.column]) for o in binding.outputs]
     if job.ahead_ms > 0:
-        delay = job.ahead_ms + max(_millis(stream.lateness) for stream in job.query.streams)
+        delay = job.ahead_ms + max(millis(stream.lateness) for stream in job.query.streams)
         for field, o in zip(fields, binding.outputs, strict=True):
             if o.column == job.query.streams[o.stream].time:
                 field.metadata = {WATERMARK_DELAY: delay}
     return StructType(fields)
 
 
-def _handed_on(result: Any, watched: tuple[Any, Any], unpack: Unpacker, output: Any) -> Any:
+def handed_on(result: Any, watched: tuple[Any, Any], unpack: Unpacker, output: Any) -> Any:
     """The matches as rows; a batch frame carries the observation of its counters along."""
     frame, observation = watched
-    matches = frame.mapInArrow(_function(unpack), output)
+    matches = frame.mapInArrow(as_function(unpack), output)
     if observation is not None:
         matches.windrow_observation = observation
     return matches

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -26,7 +26,7 @@ from windrow.spark.deltas import ENTRY, Deltas, Head, Push, Store, counters_of
 from windrow.spark.facts import facts_of, refuse_changes
 from windrow.spark.job import Job, known
 from windrow.spark.labels import labels
-from windrow.spark.pack import WITNESS, blob_table, blobs
+from windrow.spark.pack import WITNESS, blobs, tables_of
 from windrow.spark.shipping import take_shipped
 from windrow.spark.warm import Cache, Key, chained
 from windrow.spark.worker import settle
@@ -42,6 +42,16 @@ BLOB_BYTES = 1 << 14  # for a blob, about
 MOST_BLOBS = 1_000
 LARGEST_STATE = 2**31 - 2**20  # what one value of Spark's state can hold
 WAKES = 4  # times that a silent shard is woken while its longest window passes
+
+
+class Whole(Protocol):
+    """What runs per shard where the state is one value."""
+
+    def stream(self, key: tuple[Any, ...], frames: Iterable[Any], state: Any) -> Iterator[Any]:
+        """One micro-batch of one shard (`applyInPandasWithState`)."""
+
+    def batch(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """All rows of the shards of one partition (`mapInArrow`)."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +72,7 @@ class Operator:
         """
         take_shipped()
         mark = max(mark + self.job.ahead_ms, 0) if mark > 0 else 0
-        head, push = Head.read(store.head()), Push(_blobs(frames), mark * 1000 if mark > 0 else None)
+        head, push = Head.read(store.head()), Push(in_order(frames), mark * 1000 if mark > 0 else None)
         if not push.blobs.num_rows and self._rests(head, store, mark):
             return iter(())
         files, deltas = self._files(shard, head.identity or None), Deltas(store, shard)
@@ -87,7 +97,7 @@ class Operator:
             cache.put(key, found.engine, found.folder)
             counters["warm"] = {"attached": head.attached, "rebuilt": head.rebuilt, "bytes": cache.held_bytes(key)}
         settle("operator")
-        return _results(shard, [] if matches is None else [matches], counters)
+        return results(shard, [] if matches is None else [matches], counters)
 
     def stream(self, key: tuple[Any, ...], frames: Iterable[Any], state: Any) -> Iterator[Any]:
         """One micro-batch of one shard, whose state is one snapshot (`applyInPandasWithState`)."""
@@ -97,33 +107,22 @@ class Operator:
         files = self._files(shard, identity)
         engine = self._engine(shard, snapshot)
         millis = state.getCurrentWatermarkMs() if self.job.marked else 0
-        matches = self._take(engine, Push(_blobs(frames), millis * 1000 if millis > 0 else None))
+        matches = self._take(engine, Push(in_order(frames), millis * 1000 if millis > 0 else None))
         identity = self._identity(shard, files, engine)
-        after = engine.snapshot()
-        if len(after) > LARGEST_STATE:
-            raise WindrowError(
-                f"shard {shard} has a state of {len(after):,} bytes, too many for Spark: use more shards, or the "
-                "RocksDB state store (windrow.spark.tune)"
-            )
-        state.update((identity, pushes + 1, after))
+        advice = "use more shards, or the RocksDB state store (windrow.spark.tune)"
+        state.update((identity, pushes + 1, fitting(engine.snapshot(), f"shard {shard}", advice)))
         settle("operator")
-        for result in _results(shard, [] if matches is None else [matches], engine.metrics.to_dict()):
+        for result in results(shard, [] if matches is None else [matches], engine.metrics.to_dict()):
             yield result.to_pandas()
 
     def batch(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """All rows of the shards of one partition (`mapInArrow`)."""
         take_shipped()
-        packed: dict[int, list[tuple[Any, ...]]] = {}
-        for batch in batches:
-            numbers = (batch[name].to_pylist() for name in ("shard", *ORDER))
-            for shard, *where, blob in zip(*numbers, batch["rows"], strict=True):
-                packed.setdefault(shard, []).append((*where, blob.as_buffer()))
-        for shard in sorted(packed):
-            ordered = sorted(packed.pop(shard), key=lambda blob: blob[:3])
-            tables = CodedTables(self._tables([blob[0] for blob in ordered], [blob[-1] for blob in ordered]))
+        for shard, streams, rows in by_shard(batches):
+            tables = CodedTables(self._tables(streams, rows))
             query = _in_time_order(self._query(shard))
             engine = engine_for(query, tables, self.job.recall)
-            yield from _results(shard, run(engine, tables), engine)
+            yield from results(shard, run(engine, tables), engine)
 
     # -- one push --------------------------------------------------------------------------------------------------
 
@@ -143,13 +142,7 @@ class Operator:
             engine.departed()
 
     def _tables(self, streams: Sequence[int], rows: Sequence[pa.Buffer]) -> dict[str, pa.Table]:
-        """Each stream's rows, of blobs in the order in which they were packed."""
-        found = {}
-        for s, name in enumerate(self.job.query.names):
-            schema = self.job.schemas[s]
-            parts = [blob_table(blob, schema) for stream, blob in zip(streams, rows, strict=True) if stream == s]
-            found[name] = pa.concat_tables([schema.empty_table(), *parts])
-        return found
+        return tables_of(self.job.query.names, self.job.schemas, streams, rows)
 
     # -- timers ----------------------------------------------------------------------------------------------------
 
@@ -264,13 +257,32 @@ class Brought:
     whole: bool = False
 
 
-def _blobs(frames: Iterable[Any]) -> pa.RecordBatch:
+def in_order(frames: Iterable[Any]) -> pa.RecordBatch:
     """The blobs of a micro-batch, in the order in which they were packed."""
     parts = [pa.table([pa.array(frame[name], type_) for name, type_ in _TYPES], schema=ENTRY) for frame in frames]
     packed = pa.concat_tables([ENTRY.empty_table(), *parts])
     order = np.lexsort([packed[name].to_numpy() for name in ORDER[::-1]])
     ordered = packed.take(pa.array(order)).combine_chunks()
     return ordered.to_batches()[0] if ordered.num_rows else pa.RecordBatch.from_pylist([], schema=ENTRY)
+
+
+def by_shard(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, list[int], list[pa.Buffer]]]:
+    """The blobs of each shard of a partition, in the order in which they were packed, with the streams they are of."""
+    packed: dict[int, list[tuple[Any, ...]]] = {}
+    for batch in batches:
+        numbers = (batch[name].to_pylist() for name in ("shard", *ORDER))
+        for shard, *where, blob in zip(*numbers, batch["rows"], strict=True):
+            packed.setdefault(shard, []).append((*where, blob.as_buffer()))
+    for shard in sorted(packed):
+        ordered = sorted(packed.pop(shard), key=lambda blob: blob[:3])
+        yield shard, [blob[0] for blob in ordered], [blob[-1] for blob in ordered]
+
+
+def fitting(snapshot: bytes, whose: str, advice: str) -> bytes:
+    """A snapshot, if it fits into one value of Spark's state."""
+    if len(snapshot) > LARGEST_STATE:
+        raise WindrowError(f"{whose} has a state of {len(snapshot):,} bytes, too many for Spark: {advice}")
+    return snapshot
 
 
 def _in_time_order(query: Query) -> Query:
@@ -288,7 +300,7 @@ def _run() -> Run:
     return Run(context.getLocalProperty("sql.streaming.queryId"), context.getLocalProperty("spark.jobGroup.id"))
 
 
-def _results(shard: int, found: Iterable[pa.Table], counters: Any) -> Iterator[pa.RecordBatch]:
+def results(shard: int, found: Iterable[pa.Table], counters: Any) -> Iterator[pa.RecordBatch]:
     """Matches as blobs, then the counters, which an engine has when all are out.
 
     Spark puts what comes back from Python together to batches of 10,000 records, whatever their size, and holds each in

@@ -8,16 +8,13 @@ One shard, the witness, gets a blob in every micro-batch, if need be an empty on
 shards there are, so a checkpoint of another join is noticed at once and not only when rows reach a shard with state.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from typing import Protocol
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from windrow.engine.prepare import codes_in
-from windrow.spark.job import Job, known
 from windrow.spark.labels import labels
 from windrow.spark.shipping import take_shipped
 from windrow.spark.worker import settle
@@ -37,11 +34,34 @@ ARROW = pa.schema(
 )
 
 
+class Slices(Protocol):
+    """What packing knows of a job: its streams' columns and times, and how it is cut."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the streams."""
+
+    @property
+    def schemas(self) -> tuple[pa.Schema, ...]:
+        """The columns of each stream that travel."""
+
+    @property
+    def times(self) -> tuple[str | None, ...]:
+        """The column of times of each stream."""
+
+    @property
+    def shards(self) -> int:
+        """Into how many slices it is cut."""
+
+    def parts(self, stream: int, piece: pa.Table, first_row: int) -> dict[int, list[pa.Table]]:
+        """The rows of each slice; they are those of a stream from a number on."""
+
+
 @dataclass(frozen=True)
 class Packer:
     """The function that `mapInArrow` runs over one stream."""
 
-    job: Job
+    job: Slices
     stream: int
     streaming: bool = False
 
@@ -55,7 +75,7 @@ class Packer:
         number, rows, seen = 0, 0, not self.streaming
         witness = labels(self.job.shards).index(WITNESS)
         for piece in _pieces(batches, self.job.schemas[self.stream]):
-            parts = self._parts(piece, rows)
+            parts = self.job.parts(self.stream, piece, rows)
             seen |= witness in parts
             yield self._batch(parts, source, number)
             number, rows = number + 1, rows + piece.num_rows
@@ -63,21 +83,9 @@ class Packer:
             yield self._batch({witness: [self.job.schemas[self.stream].empty_table()]}, source, number)
         settle("pack")
 
-    def _parts(self, piece: pa.Table, first_row: int) -> dict[int, list[pa.Table]]:
-        """The rows of each shard."""
-        binding, routing = known(self.job)
-        found: dict[int, list[pa.Table]] = {}
-        codes = partial(codes_in, binding, self.stream, table=piece)
-        for order, starts in routing.split(self.stream, codes, first_row + np.arange(piece.num_rows)):
-            ordered = piece.take(pa.array(order)) if self.job.shards > 1 else piece
-            for cell in np.flatnonzero(np.diff(starts)):
-                part = ordered.slice(starts[cell], starts[cell + 1] - starts[cell])
-                found.setdefault(int(cell), []).append(part)
-        return found
-
     def _batch(self, found: dict[int, list[pa.Table]], source: int, number: int) -> pa.RecordBatch:
         names = labels(self.job.shards)
-        time = self.job.query.streams[self.stream].time
+        time = self.job.times[self.stream]
         parts = [(cell, part) for cell, mine in sorted(found.items()) for part in mine]
         n = len(parts)
         return pa.record_batch(
@@ -141,3 +149,14 @@ def blobs(batches: list[pa.RecordBatch]) -> pa.Array:
 def blob_table(blob: pa.Buffer, schema: pa.Schema) -> pa.Table:
     """The table of a blob."""
     return pa.Table.from_batches([pa.ipc.read_record_batch(blob, schema)])
+
+
+def tables_of(
+    names: Sequence[str], schemas: Sequence[pa.Schema], streams: Sequence[int], rows: Sequence[pa.Buffer]
+) -> dict[str, pa.Table]:
+    """Each stream's rows, of blobs in the order in which they were packed."""
+    found = {}
+    for s, (name, schema) in enumerate(zip(names, schemas, strict=True)):
+        parts = [blob_table(blob, schema) for stream, blob in zip(streams, rows, strict=True) if stream == s]
+        found[name] = pa.concat_tables([schema.empty_table(), *parts])
+    return found

@@ -57,7 +57,7 @@ def repair(
     if len(query.streams) != 2:
         raise SpecError(f"repair is for joins of two streams, and this archive has {len(query.streams)}")
     sides = dict(zip(query.names, (left_history, right_history), strict=True))
-    check_frames(query, sides)
+    check_frames(query.names, sides)
     if left_history.isStreaming:
         raise InputError("repair needs whole histories: give batch DataFrames (spark.read, not spark.readStream)")
     for name, frame in sides.items():

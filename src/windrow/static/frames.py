@@ -57,7 +57,7 @@ class Histogram:
 
 def truncate_frames(query: Query, frames: dict[str, Any], budget: Budget, method: Method) -> Truncated:
     """The truncated join of two DataFrames."""
-    check_frames(query, frames)
+    check_frames(query.names, frames)
     for name, frame in frames.items():
         if frame.isStreaming:
             raise SpecError(f"relation {name!r} is a stream, which has no end: windrow.join joins streams")
