@@ -52,6 +52,8 @@ SETTINGS = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.sql.session.timeZone": "UTC",
+    "spark.task.maxFailures": "30",  # a task may lose its executor more than four times
+    "spark.network.timeout": "600s",  # who was killed is known at once; who is slow on a busy machine is not dead
     "spark.sql.shuffle.partitions": "2",
 }
 

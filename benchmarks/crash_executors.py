@@ -12,6 +12,7 @@ import os
 import random
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -40,8 +41,9 @@ class Cluster:
         self.root, port = root, free_port()
         self.address = f"spark://127.0.0.1:{port}"
         words = ("--host", "127.0.0.1", "--port", str(port), "--webui-port", "0")
-        env = environment() | {"SPARK_MASTER_OPTS": "-Dspark.deploy.maxExecutorRetries=-1"}
+        env = environment() | {"SPARK_MASTER_OPTS": "-Dspark.deploy.maxExecutorRetries=-1 -Dspark.worker.timeout=600"}
         self.master = subprocess.Popen([SCRIPT, f"{DEPLOY}.master.Master", *words], env=env, **_quiet())
+        _answers(port)
         self.workers = [self._worker(k) for k in range(2)]
 
     def _worker(self, number: int) -> subprocess.Popen[bytes]:
@@ -84,6 +86,16 @@ class Cluster:
             process.terminate()
         for process in (*self.workers, self.master):
             process.wait()
+
+
+def _answers(port: int) -> None:
+    """Wait until somebody listens: a driver that finds no master within a minute gives up."""
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port)).close()
+            return
+        except OSError:
+            time.sleep(0.2)
 
 
 def _quiet() -> dict[str, Any]:

@@ -16,8 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.running import examples
 from tests.signed_twin import Event, SignedTwin
+from tests.unit.every_type import COLUMNS
 
 import windrow as wr
+from windrow.state.coding import family, value_type
 
 SCHEMA = pa.schema({"t": pa.int64(), "k": pa.int64(), "v": pa.int64(), "op": pa.int8()})
 NAMES = ("A", "B", "C")
@@ -103,7 +105,53 @@ def test_what_deletions_do_not_go_with_is_refused(options: dict[str, object], wo
 def test_signs_are_numbers_and_identity_needs_them() -> None:
     with pytest.raises(wr.errors.SpecError, match="set sign="):
         wr.Stream("A", "t", 5, identity="k")
+    with pytest.raises(wr.errors.SpecError, match="'t' is its time"):
+        wr.Stream("A", "t", 5, sign="t")
     engine = wr.Engine(query_of([("time", 5), ("time", 5)]))
     text = pa.table({"t": [1], "k": [1], "v": [1], "op": ["-"]})
     with pytest.raises(wr.errors.InputError, match="signs"):
         engine.push({"A": text, "B": text})
+
+
+def test_who_knows_insertions_only_refuses_deletions() -> None:
+    query = query_of([("time", 5), ("time", 5)])
+    rows = {name: pa.table({"t": [1], "k": [1], "v": [1], "op": [1]}) for name in ("A", "B")}
+    link = wr.sites.Link("1 ms", "1 Mbit/s")
+    for call in (
+        lambda: wr.Queue(wr.Engine(query), capacity=4),
+        lambda: wr.optimum(query, rows, memory=3),
+        lambda: wr.sites.plan(query, {"A": "x", "B": "y"}, link, samples=rows, interval=1),
+    ):
+        with pytest.raises(wr.errors.SpecError, match=r"brings deletions \(sign='op'\)"):
+            call()
+
+
+def small_values() -> dict[str, pa.Array]:
+    """Columns of few bytes a value, with what a null could be taken for."""
+    narrow = [pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64()]
+    found = {str(type_): pa.array([0, None, 1, 2], type_) for type_ in [*narrow, pa.float32(), pa.float64()]}
+    found |= {str(type_): pa.array(["", None, "a", "b"], type_) for type_ in (pa.string(), pa.large_string())}
+    zero = pa.array([0, None, 1, 2])
+    return found | {"bool": pa.array([False, None, True, None]), "instants": zero.cast(pa.timestamp("us", "UTC"))}
+
+
+@pytest.mark.parametrize("name", sorted({**COLUMNS, **small_values()}))
+def test_a_deletion_names_its_row_by_values_of_any_type(name: str) -> None:
+    """The oldest row with the same value goes, and null is a value; or the type is refused before a row is taken."""
+    values = {**COLUMNS, **small_values()}[name]
+    plain = values.to_pylist() if hasattr(values, "to_pylist") else list(values)
+    rows = pa.table({"t": [1] * 4, "k": [1] * 4, "id": range(4), "v": values, "op": [1] * 4})
+    streams = [wr.Stream("A", "t", 9, sign="op", identity=["k", "v"]), wr.Stream("B", "t", 9)]
+    for number, value in enumerate(plain):
+        engine = wr.Engine(wr.Query(streams=streams, on="k", patience=0))
+        other = pa.table({"t": [3], "k": [1]})
+        named = rows.set_column(4, "op", pa.array([-1] * 4)).set_column(0, "t", pa.array([2] * 4)).slice(number, 1)
+        try:
+            engine.push({"A": rows.slice(0, 2), "B": other.slice(0, 0)})
+        except wr.errors.KeyTypeError as error:
+            assert "deletions name their rows by 'v'" in str(error) and family(value_type(values.type)) is None
+            return
+        engine.push({"A": rows.slice(2, 2)})
+        engine.push({"A": named})
+        left = engine.push({"B": other})["id"].to_pylist()
+        assert sorted(left) == [n for n in range(4) if n != plain.index(value)]

@@ -22,6 +22,7 @@ from tests.streams import configurations, label
 import windrow as wr
 from windrow.errors import SnapshotError
 from windrow.spark import deltas
+from windrow.spark.archive import Run
 from windrow.spark.pack import WITNESS
 from windrow.spark.warm import Cache, Key
 
@@ -92,6 +93,18 @@ def test_every_policy_gives_the_same_whatever_is_kept_killed_or_started_again(po
     assert expected.output + lost == exact(rows)
 
 
+def test_joins_of_one_query_keep_their_engines_apart(tmp_path: Path) -> None:
+    """Catches a join that throws away what another one of its query has parked: their shards have equal numbers."""
+    rows, cache = batches(13, PUSHES), Cache(tmp_path)
+    chain = [Driven(None, run=Run("chain"), deltas=True, cache=cache).start(query(seed=seed)) for seed in (1, 2)]
+    for batch in rows:
+        for driven in chain:
+            driven.push(batch)
+    heads = [driven.head(shard) for driven in chain for shard in driven.states]
+    assert len(heads) == 4 and [head["rebuilt"] for head in heads] == [0] * 4
+    assert all(head["attached"] == head["pushes"] - 1 for head in heads)
+
+
 def test_settings_that_change_in_the_middle_of_a_log(tmp_path: Path) -> None:
     rows, cache = batches(12, PUSHES), Cache(tmp_path)
     turns = [query(), query(memory=3, policy="rand"), query(policy="prob", memory=20, lateness=5)]
@@ -138,21 +151,28 @@ def test_a_log_that_gives_another_state_is_refused() -> None:
     assert head["pushes"] == last + 1
 
 
-def test_what_is_written_is_what_was_brought(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("most", [20, 1_000])
+def test_what_is_written_is_what_was_brought(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A snapshot is written when the log would pass the one before: all but the last are no more than all pushes."""
     monkeypatch.setattr(deltas, "LEAST_LOG", 0)
-    monkeypatch.setattr(deltas, "MOST_ENTRIES", 20)
+    monkeypatch.setattr(deltas, "MOST_ENTRIES", most)
+    brought: list[int] = []
+    plain = deltas.Push.data
+    monkeypatch.setattr(deltas.Push, "data", lambda push: (brought.append(plain(push).size), plain(push))[1])
     driven = Driven(None, shards=1, deltas=True).start(query(memory=None, window={"left": 200, "right": 200}))
-    brought = wrote = most = 0
+    snapshots, longest = [], 0
     for batch in batches(16, 60):
         driven.push(batch)
         pages = driven.states[0]
         head = driven.head(0)
         assert head["snapshot_bytes"] == sum(map(len, pages.pieces.values())) and head["pieces"] == len(pages.pieces)
         assert head["log_bytes"] == sum(len(data) for _, data in pages.log.values()) <= head["snapshot_bytes"]
-        assert sorted(pages.log) == list(range(head["first"], head["pushes"])) and len(pages.log) <= 21
-        wrote += head["snapshot_bytes"] if not pages.log else len(pages.log[head["pushes"] - 1][1])
-        brought, most = brought + sum(table.nbytes for table in batch.values()), max(most, len(pages.log))
-    assert most > 1
+        assert sorted(pages.log) == list(range(head["first"], head["pushes"])) and len(pages.log) <= most + 1
+        snapshots += [] if pages.log else [head["snapshot_bytes"]]
+        longest = max(longest, len(pages.log))
+    assert longest > 1 and len(snapshots) > 2
+    if most > len(brought) == 60:
+        assert sum(snapshots[:-1]) <= sum(brought)
 
 
 TIMES = pa.schema([("id", pa.int64()), ("k", pa.int64()), ("t", pa.timestamp("us", tz="UTC"))])

@@ -12,7 +12,7 @@ from windrow.engine.equality import Directory, directories
 from windrow.engine.outputs import OutputColumn, outputs
 from windrow.engine.ranges import Number, Numbers, numbers
 from windrow.engine.releasing import Releasing, add_directories, add_numbers, candidates
-from windrow.errors import MemoryTooSmall, SpecError, UnknownColumn
+from windrow.errors import KeyTypeError, MemoryTooSmall, SpecError, UnknownColumn
 from windrow.kernels import layout as at
 from windrow.kernels.hooks import hooks
 from windrow.kernels.layout import ENDLESS, HIGH, LOW, NONE
@@ -22,7 +22,15 @@ from windrow.spec.bytesize import format_bytes
 from windrow.state.auto.samples import rows_in_fork
 from windrow.state.auto.trials import FORKS, LEAST_ROWS
 from windrow.state.block import fixed_bytes
-from windrow.state.coding import TimeDomain, as_word, duration_in_units, moment, time_domain
+from windrow.state.coding import (
+    TimeDomain,
+    as_word,
+    duration_in_units,
+    family,
+    moment,
+    time_domain,
+    value_type,
+)
 from windrow.state.plan import EXACT, SIGNED, Joins, Learning, Plan, Shedding
 from windrow.statistics import Decayed, Oracle, Running, Sketch, Statistic
 
@@ -94,6 +102,7 @@ def bind(query: Query, schemas: dict[str, pa.Schema], own_clock: bool = True) ->
     add_numbers(nums, query, constraints, schemas)
     for stream, spec in enumerate(query.streams):
         if spec.sign is not None:
+            _check_identity(spec, schemas[spec.name])
             nums.add_identity(stream)
     results = tuple(outputs(query, schemas, join) for join in query.joins)
     signed = any(stream.sign is not None for stream in query.streams)
@@ -135,6 +144,17 @@ def _check_columns(query: Query, schemas: dict[str, pa.Schema]) -> None:
     for stream, column, where in refs:
         if column not in schemas[stream].names:
             raise UnknownColumn.of(column, schemas[stream].names, f"{where}: stream {stream!r}")
+
+
+def _check_identity(spec: Stream, schema: pa.Schema) -> None:
+    """The columns by which deletions name rows hold values that can be compared."""
+    for name in spec.identified_by(schema.names):
+        if family(value_type(schema.field(name).type)) is None:
+            told = "name the columns that tell rows apart: identity=" if spec.identity is None else "use another column"
+            raise KeyTypeError(
+                f"stream {spec.name!r}: deletions name their rows by {name!r}, and values of type "
+                f"{schema.field(name).type} cannot be compared; {told}"
+            )
 
 
 def _classes(streams: int, dirs: list[Directory]) -> np.ndarray:

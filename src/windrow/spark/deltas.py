@@ -24,6 +24,7 @@ from windrow.errors import SnapshotError
 from windrow.spark.warm import chained
 
 ENTRY = pa.schema([("stream", pa.int32()), ("source", pa.int64()), ("number", pa.int32()), ("rows", pa.binary())])
+CODEC = "lz4"
 PIECE_BYTES = 1 << 24
 LEAST_LOG = 1 << 22  # bytes: below that a log is replayed as fast as a snapshot is read
 MOST_ENTRIES = 1_000  # pushes that a restart replays at most
@@ -69,13 +70,14 @@ class Push:
     watermark: int | None
 
     def data(self) -> pa.Buffer:
-        """The blobs as the log has them."""
-        return self.blobs.serialize()
+        """The blobs as the log has them: compressed, for what the log takes decides when a snapshot is written."""
+        return pa.compress(self.blobs.serialize(), CODEC)
 
     @classmethod
     def of(cls, watermark: int | None, data: bytes) -> "Push":
         """The push of a log entry."""
-        return cls(pa.ipc.read_record_batch(pa.py_buffer(data), ENTRY), watermark)
+        plain = pa.CompressedInputStream(pa.BufferReader(data), CODEC).read_buffer()
+        return cls(pa.ipc.read_record_batch(plain, ENTRY), watermark)
 
 
 @dataclass(frozen=True)

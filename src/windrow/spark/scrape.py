@@ -1,7 +1,7 @@
 """Counters for Prometheus: its text format (version 0.0.4), and an address from which it can scrape them."""
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -35,24 +35,27 @@ RECALL = "Matches produced over matches of the exact join, as estimated."
 Answer = tuple[Callable[[], str], str]
 
 
-def prometheus(query: str, shards: Mapping[int, Mapping[str, Any]], recall: float | None) -> str:
-    """Counters end in _total, as their name asks for; what is held is a gauge. Labels are the query and the shard, and
-    of constraints, where there are any, their text."""
+def prometheus(query: str, joins: Sequence[Mapping[int, Mapping[str, Any]]], recalls: Sequence[float | None]) -> str:
+    """Counters end in _total, as their name asks for; what is held is a gauge. Labels are the query, the number of the
+    join where there are several, and the shard; of constraints, where there are any, also their text."""
     lines = []
     kinds = [(f"{name}_total", "counter", name, text) for name, text in COUNTED.items()]
     kinds += [(name, "gauge", name, text) for name, text in HELD.items()]
+    owners = [{"query": query} | ({"join": join} if len(joins) > 1 else {}) for join in range(1, len(joins) + 1)]
+    both = list(zip(owners, joins, strict=True))
     for metric, kind, name, text in kinds:
         lines += _family(metric, kind, text)
-        lines += [f"windrow_{metric}{_labels(query=query, shard=k)} {s[name]}" for k, s in shards.items()]
-    known = [(k, text, one) for k, s in shards.items() for text, one in s.get("constraints", {}).items()]
+        lines += [f"windrow_{metric}{_labels(**own, shard=k)} {s[name]}" for own, mine in both for k, s in mine.items()]
+    shards = [({**own, "shard": k}, s.get("constraints", {})) for own, mine in both for k, s in mine.items()]
+    known = [({**own, "constraint": text}, one) for own, mine in shards for text, one in mine.items()]
     for name, (kind, about) in OF_CONSTRAINTS.items() if known else ():
         metric = f"constraint_{name}" + ("_total" if kind == "counter" else "")
-        lines += _family(metric, kind, about)
-        for k, text, one in known:
-            if one[name] is not None:
-                lines.append(f"windrow_{metric}{_labels(query=query, shard=k, constraint=text)} {int(one[name])}")
-    if recall is not None:
-        lines += [*_family("recall", "gauge", RECALL), f"windrow_recall{_labels(query=query)} {recall}"]
+        told = [(own, one[name]) for own, one in known if one[name] is not None]
+        lines += [*_family(metric, kind, about), *(f"windrow_{metric}{_labels(**own)} {int(n)}" for own, n in told)]
+    if any(recall is not None for recall in recalls):
+        lines += _family("recall", "gauge", RECALL)
+        both_told = zip(owners, recalls, strict=True)
+        lines += [f"windrow_recall{_labels(**own)} {recall}" for own, recall in both_told if recall is not None]
     return "\n".join(lines) + "\n"
 
 

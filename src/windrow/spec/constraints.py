@@ -247,7 +247,8 @@ class Demote(Record):
     disk: int
 
     def __init__(self, folder: str | os.PathLike[str] | None = None, disk: int | str = "4 GB") -> None:
-        place = None if folder is None else name_text(os.fspath(folder), "Demote: folder")
+        path = os.fspath(folder) if isinstance(folder, os.PathLike) else folder
+        place = None if path is None else name_text(path, "Demote: folder")
         self._set(folder=place, disk=whole(parse_bytes(disk), "Demote: disk", least=LEAST_DISK))
 
     def __str__(self) -> str:

@@ -5,7 +5,7 @@ of comparisons and bands, `coding_times` event times, and `sizes` counts what a 
 it is vectorised: time per column and chunk is Python's, time per row is not.
 """
 
-from windrow.state.coding_keys import cast_keys, key_codes, keys_equal
+from windrow.state.coding_keys import cast_keys, key_codes, keys_equal, value_codes
 from windrow.state.coding_numbers import number_codes, ordered_codes, width_in_units
 from windrow.state.coding_times import (
     TimeDomain,
@@ -17,7 +17,7 @@ from windrow.state.coding_times import (
     time_domain,
     times,
 )
-from windrow.state.coding_types import Domain, common_key_type, common_number_type, exact_codes
+from windrow.state.coding_types import Domain, common_key_type, common_number_type, exact_codes, family, value_type
 from windrow.state.sizes import row_bytes
 
 __all__ = [
@@ -29,6 +29,7 @@ __all__ = [
     "common_number_type",
     "duration_in_units",
     "exact_codes",
+    "family",
     "key_codes",
     "keys_equal",
     "lengths",
@@ -39,5 +40,7 @@ __all__ = [
     "ticks_of",
     "time_domain",
     "times",
+    "value_codes",
+    "value_type",
     "width_in_units",
 ]

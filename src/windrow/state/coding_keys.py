@@ -22,6 +22,7 @@ Codes = NDArray[np.uint64]
 Bools = NDArray[np.bool_]
 
 _ALL_BITS = 2**64 - 1
+_NULL = np.uint64(0xD6E8FEB86659FD93)  # the code of a null where it is a value: that of no short text or small number
 
 
 def cast_keys(columns: Sequence[Any], types: Sequence[pa.DataType], where: Sequence[str] = ()) -> list[Any]:
@@ -53,6 +54,17 @@ def key_codes(
     if mask != _ALL_BITS and not exact_codes(types):
         codes &= np.uint64(mask)
     return codes, valid
+
+
+def value_codes(columns: Sequence[Any], types: Sequence[pa.DataType], *, where: Sequence[str]) -> Codes:
+    """One code per row for the values of its columns, where null is a value and equals null."""
+    codes = np.zeros(len(columns[0]), dtype=np.uint64)
+    for column, type_, name in zip(columns, types, where, strict=True):
+        more, valid = _column_codes(column, type_, name)
+        if valid is not None:
+            more[~valid] = _NULL
+        hashing.combine(codes, more)
+    return codes
 
 
 def keys_equal(a: Sequence[Any], b: Sequence[Any]) -> Bools:

@@ -11,13 +11,15 @@ longer: nothing in it is needed by a later process, for snapshots hold the rows 
 
 Charged to the budget are the filter (kernels/release/filter.py) and the young run. Of what has expired whole runs are
 dropped, and single rows when runs are merged; beyond the cap of the disk the oldest run is dropped, and its rows are
-counted: matches may be missed from then on.
+counted: matches may be missed from then on. So are rows that the disk does not take, which is said once in the log.
 """
 
 from __future__ import annotations
 
 import copy
+import logging
 import os
+import shutil
 import tempfile
 import weakref
 from collections.abc import Callable, Sequence
@@ -26,6 +28,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from windrow.errors import InputError
 from windrow.kernels import layout as at
 from windrow.kernels.release.filter import put_all
 from windrow.state.parts import view
@@ -35,6 +38,8 @@ YOUNG_BYTES = 1 << 20  # of a young run before it goes to disk; less in small bu
 YOUNG_SHARE = 32  # one part in so many of a budget
 RUNS_OF_CAP = 8  # no run takes more than one part in so many of the disk, so that dropping one loses little
 FEW_STALE = 1 << 12  # places of the filter that are not worth filling it anew
+
+_log = logging.getLogger("windrow")
 
 House = Callable[[int, pa.Table], int]
 """Gives rows of payload of a stream a place among those that matches are gathered from; the first row."""
@@ -83,9 +88,7 @@ class Run:
         own = self.table if self.table is not None else pa.table({})
         arrays = [*map(pa.array, self.columns), *map(pa.array, orders), *own.combine_chunks().columns]
         table = pa.table(arrays, names=[str(k) for k in range(len(arrays))]).combine_chunks()
-        handle, name = tempfile.mkstemp(".arrow", "run-", folder)
-        with os.fdopen(handle, "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
-            writer.write_table(table, max_chunksize=max(len(self), 1))
+        name = _file(table, folder)
         with pa.memory_map(name) as source:
             mapped = pa.ipc.open_file(source).read_all()
         words = len(self.columns)
@@ -95,12 +98,36 @@ class Run:
             payload = pa.Table.from_arrays(mapped.columns[words + links :], schema=self.table.schema)
         run = Run(found[:words], payload, found[words:])
         run.disk_bytes = os.path.getsize(name)
-        weakref.finalize(run, _remove, name)
+        weakref.finalize(run, _remove, name, os.getpid())
         return run
 
 
-def _remove(name: str) -> None:
-    Path(name).unlink(missing_ok=True)
+def _file(table: pa.Table, folder: Path) -> str:
+    """Write a table into a new file, which is there whole or not at all."""
+    handle, name = tempfile.mkstemp(".arrow", "run-", folder)
+    try:
+        with os.fdopen(handle, "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+            writer.write_table(table, max_chunksize=max(table.num_rows, 1))
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+    return name
+
+
+def _remove(name: str, owner: int) -> None:
+    """Remove a file or a folder; a process that was forked leaves it to the one that has made it."""
+    if os.getpid() == owner:
+        shutil.rmtree(name, ignore_errors=True) if os.path.isdir(name) else Path(name).unlink(missing_ok=True)
+
+
+class Folder:
+    """A folder of files that is removed when nobody holds it any longer."""
+
+    def __init__(self, inside: str | None) -> None:
+        if inside is not None:
+            Path(inside).mkdir(parents=True, exist_ok=True)
+        self.path = Path(tempfile.mkdtemp(prefix="windrow-demoted-", dir=inside))
+        weakref.finalize(self, _remove, str(self.path), os.getpid())
 
 
 def joined(runs: Sequence[Run]) -> Run:
@@ -124,7 +151,20 @@ class Demoted:
         self.dropped = np.zeros(len(self.links), np.int64)  # rows that the disk had no room for
         self.matched = 0  # matches with rows that came back
         self.house: House | None = None
-        self._place: Path | None = None
+        self._place: Folder | None = None
+        self._refused = False
+        if folder is not None:
+            try:
+                self._made()
+            except OSError as error:
+                raise self._unwritable(error) from None
+
+    def _unwritable(self, error: OSError) -> InputError:
+        """The error of a folder in which nothing can be kept."""
+        return InputError(
+            f"demoted rows cannot be kept in {self.folder or tempfile.gettempdir()!r}: {error.strerror or error}; give "
+            "a folder that can be written: on_violation=windrow.Demote(folder=…)"
+        )
 
     def copied(self) -> Demoted:
         """The same rows once more; what becomes of one does not concern the other."""
@@ -136,7 +176,10 @@ class Demoted:
     def resume(self, stream: int, runs: Sequence[Run], on_disk: Sequence[bool]) -> None:
         """Take over the runs of a stream, which were on disk or not."""
         both = zip(runs, on_disk, strict=True)
-        self.runs[stream] = [run.written(self._made(), self.links[stream]) if lay else run for run, lay in both]
+        try:
+            self.runs[stream] = [run.written(self._made(), self.links[stream]) if lay else run for run, lay in both]
+        except OSError as error:
+            raise self._unwritable(error) from None
 
     def count(self, found: np.ndarray, dropped: np.ndarray) -> None:
         """Go on counting from here."""
@@ -174,24 +217,33 @@ class Demoted:
         runs = self.runs[stream]
         if runs and not runs[-1].disk_bytes:
             run = joined([runs.pop(), run])
-        if run.nbytes > min(YOUNG_BYTES, plan.room_bytes // YOUNG_SHARE):
-            while (
-                runs and len(runs[-1]) < 2 * len(run) and runs[-1].nbytes + run.nbytes <= self.cap_bytes / RUNS_OF_CAP
-            ):
-                last = runs.pop()
-                fresh = np.flatnonzero(~expired(last, stream, words, plan))
-                run = joined([last if len(fresh) == len(last) else last.taken(fresh), run])
-            run = run.written(self._made(), self.links[stream])
-        runs.append(run)
+        if run.nbytes <= min(YOUNG_BYTES, plan.room_bytes // YOUNG_SHARE):
+            runs.append(run)
+            return
+        young, older = run, list(runs)
+        while runs and len(runs[-1]) < 2 * len(run) and runs[-1].nbytes + run.nbytes <= self.cap_bytes / RUNS_OF_CAP:
+            last = runs.pop()
+            fresh = np.flatnonzero(~expired(last, stream, words, plan))
+            run = joined([last if len(fresh) == len(last) else last.taken(fresh), run])
+        try:
+            runs.append(run.written(self._made(), self.links[stream]))
+        except OSError as error:
+            runs[:] = older
+            self._refuse(stream, young, error)
+
+    def _refuse(self, stream: int, run: Run, error: OSError) -> None:
+        """Count rows that the disk does not take, and say so the first time."""
+        self.dropped[stream] += len(run)
+        if not self._refused:
+            where = self.folder or tempfile.gettempdir()
+            _log.warning("demoted rows are dropped, and counted: %s cannot be written: %s", where, error)
+        self._refused = True
 
     def _made(self) -> Path:
-        """The folder, which is made when it is needed first, and removed when the store is gone."""
-        if self._place is None:
-            if self.folder is not None:
-                Path(self.folder).mkdir(parents=True, exist_ok=True)
-            held = tempfile.TemporaryDirectory(prefix="windrow-demoted-", dir=self.folder, ignore_cleanup_errors=True)
-            self._place, self._held = Path(held.name), held
-        return self._place
+        """The folder, which is made when it is needed first or has gone, and removed when the store is gone."""
+        if self._place is None or not self._place.path.exists():
+            self._place = Folder(self.folder)
+        return self._place.path
 
     def _forget(self, words: np.ndarray, plan: Plan) -> None:
         """Drop the runs that have expired and, while the disk is full, the oldest."""
