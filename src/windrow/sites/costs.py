@@ -29,7 +29,7 @@ Objective = Literal["time", "bytes", "money"]
 
 ROW_SECONDS = 1e-6  # reading a row, in the corrected model (and in the simulator)
 ENVELOPE = 96  # the header of a message without rows, JSON and all
-RISING = 0.45  # of the bytes of whole numbers that rise, when they are packed: entries, places
+PACKED = {4: 2.2, 8: 3.0}  # bytes of whole numbers that rise (places, entries), packed: those of 30, measured
 PART = 110  # what one more part adds to a message, beside its values
 PROBE, UPDATE, HASH, INSERT = 1e-7, 1e-7, 1e-7, 1e-7  # seconds for a row, in the paper's model
 FALSE = 0.01  # keys that a Bloom filter passes and should not
@@ -97,7 +97,7 @@ class Model(ABC):
 
     def packed(self, width: int) -> float:
         """What a whole number of so many bytes takes, among others that rise."""
-        return width * RISING if self.counted else width
+        return PACKED[width] if self.counted else width
 
     @abstractmethod
     def edge(self, rows: Rows, stream: str, program: str) -> EdgeCost:

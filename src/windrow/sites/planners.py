@@ -24,6 +24,7 @@ Sequence = tuple[tuple[str, str], ...]
 HERE = "@here"
 FEW = 5  # sites, of which all are tried as the one that everything is shipped to
 ROUNDS = 3  # of choosing again what others ship for free
+NEAR = 1.01  # costs that are one to a model of packed sizes
 Free = frozenset[tuple[str, str]]
 """Streams that are shipped to a site anyway: (channel, receiver)."""
 
@@ -184,7 +185,8 @@ def shared(search: Search, choices: Mapping[str, Choice]) -> dict[str, Choice]:
     """The sequences chosen again, each with what the others ship for free, as long as the sum falls.
 
     One sequence alone may not find it worth while to ship a stream that many could use: so this begins from the best of
-    the sequences as they are, and of those that would be chosen if everything were shipped to one site.
+    the sequences as they are, and of those that would be chosen if everything were shipped to one site. The latter send
+    the fewest messages, and stay where the model could not tell what is won by another plan.
     """
     starts = [dict(choices)]
     for site in _busiest(search):
@@ -203,7 +205,8 @@ def shared(search: Search, choices: Mapping[str, Choice]) -> dict[str, Choice]:
                 best, cost = tried, less
         if cost >= before:
             break
-    return best
+    whole = min(starts[1:], key=lambda start: total(search, start))
+    return whole if search.model.counted and total(search, whole) <= NEAR * cost else best
 
 
 def _busiest(search: Search) -> list[str]:
