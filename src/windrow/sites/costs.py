@@ -20,7 +20,6 @@ import pyarrow as pa
 
 from windrow.sites.bloom import BITS
 from windrow.sites.bound import TIME, Bound
-from windrow.sites.equalities import connected
 from windrow.sites.figures import Figures, Meeting
 from windrow.sites.links import BARE_BYTES, HEADER_BYTES, Links
 from windrow.sites.messages import body_bytes
@@ -114,7 +113,7 @@ class Model(ABC):
         if done not in self._rates:
             rate, joined, rest = self.figures.rates[done[0]], [done[0]], list(done[1:])
             while rest:
-                stream = next(name for name in rest if connected(self.bound.query, name, joined)[0])
+                stream = next(name for name in rest if self.bound.connections.of(name, joined)[0])
                 rate *= self.meeting(tuple(joined), stream).pairs
                 joined.append(stream)
                 rest.remove(stream)

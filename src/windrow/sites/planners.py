@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 from windrow.errors import SpecError
 from windrow.sites.costs import EdgeCost, Model, Rows, Ship
-from windrow.sites.equalities import connected
+from windrow.sites.equalities import Connections
 from windrow.sites.programs import EVERY, PROGRAMS
 from windrow.spec import Query
 
@@ -44,7 +44,9 @@ class Search:
     def __init__(self, query: Query, model: Model, result_at: str | None, programs: tuple[str, ...] = ()) -> None:
         self.query, self.model, self.result_at = query, model, result_at
         self.programs = programs or tuple(EVERY if model.relative else PROGRAMS)
+        self.connections = Connections(query)
         self._known: dict[tuple[Rows, str, str], EdgeCost] = {}
+        self._moves: dict[Rows, list[tuple[str, str, EdgeCost, Rows]]] = {}
         self._next: dict[frozenset[str], list[str]] = {}
         self._prices: dict[int, float] = {}
 
@@ -52,18 +54,24 @@ class Search:
         """The rows of a stream before they have met anybody."""
         return Rows((head,), self.model.sites[head], self.model.figures.rates[head])
 
-    def moves(self, rows: Rows) -> Iterator[tuple[str, str, EdgeCost, Rows]]:
+    def moves(self, rows: Rows) -> list[tuple[str, str, EdgeCost, Rows]]:
         """Each next stream and program: what it costs, and the rows afterwards. At one site all programs are alike."""
+        if rows not in self._moves:
+            self._moves[rows] = list(self._found_moves(rows))
+        return self._moves[rows]
+
+    def _found_moves(self, rows: Rows) -> Iterator[tuple[str, str, EdgeCost, Rows]]:
         for stream in self.next(frozenset(rows.done)):
             there = self.model.sites[stream]
+            after = {site: self.model.after(rows, stream, site) for site in {rows.site, there}}
             for name in self.programs if there != rows.site else ("SP-D",):
                 at = rows.site if EVERY[name].at_source else there
-                yield stream, name, self.edge(rows, stream, name), self.model.after(rows, stream, at)
+                yield stream, name, self.edge(rows, stream, name), after[at]
 
     def next(self, done: frozenset[str]) -> list[str]:
         """The streams that can be joined with those that are done."""
         if done not in self._next:
-            told = {s: connected(self.query, s, sorted(done)) for s in self.query.names if s not in done}
+            told = {s: self.connections.of(s, done) for s in self.query.names if s not in done}
             for stream, (joined, equal) in told.items():
                 if joined and not equal:
                     raise SpecError(f"planners know equalities only, and {stream!r} has none with {', '.join(done)}")
