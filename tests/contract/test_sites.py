@@ -19,7 +19,7 @@ from tests.running import assert_same, examples, multiset
 
 import windrow as wr
 from windrow.sites import Link, Plan, simulate
-from windrow.sites.equalities import connected
+from windrow.sites.equalities import Connections
 from windrow.sites.programs import EVERY
 from windrow.spec import Equal, Filter, Query, Stream, Window
 
@@ -68,7 +68,7 @@ def orders(random: Random, query: Query, head: str) -> list[str]:
     """The other streams, in any order in which each is joined with one before."""
     done, found = {head}, []
     while len(done) < len(query.names):
-        ready = [n for n in query.names if n not in done and connected(query, n, list(done))[0]]
+        ready = [n for n in query.names if n not in done and Connections(query).of(n, done)[0]]
         found.append(random.choice(ready))
         done.add(found[-1])
     return found

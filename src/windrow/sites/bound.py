@@ -28,7 +28,7 @@ from windrow.engine.bind import Binding, bind
 from windrow.engine.intake import plain_schemas
 from windrow.errors import SpecError
 from windrow.kernels.layout import ENDLESS, LATEST, LOW
-from windrow.sites.equalities import classes, of_streams
+from windrow.sites.equalities import Connections, classes, of_streams
 from windrow.spec import Equal, Query, split_reference
 from windrow.spec.durations import Duration
 from windrow.spec.predicates import Predicate
@@ -141,7 +141,8 @@ class Bound:
         """The predicates between a stream and those that are joined already; of equal columns, one pair."""
         mine, theirs = parts([stream]), parts(done)
         found: list[Predicate] = []
-        for group in self.classes:
+        places = sorted({place for name in mine for place in self._classes_of[name]})
+        for group in (self.classes[place] for place in places):
             own, away = of_streams(group, mine), of_streams(group, theirs)
             if own and away:
                 found.append(Equal(own[0], away[0]))
@@ -154,6 +155,17 @@ class Bound:
     def classes(self) -> list[list[str]]:
         """Columns that are equal in every match."""
         return classes(self.query, self.type_of)
+
+    @cached_property
+    def _classes_of(self) -> dict[str, list[int]]:
+        """The places of the classes that a stream has a column in."""
+        streams = [{split_reference(column)[0] for column in group} for group in self.classes]
+        return {name: [k for k, there in enumerate(streams) if name in there] for name in self.query.names}
+
+    @cached_property
+    def connections(self) -> Connections:
+        """Which streams can be joined with which."""
+        return Connections(self.query)
 
     @cached_property
     def _others(self) -> list[Predicate]:

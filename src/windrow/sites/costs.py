@@ -20,7 +20,6 @@ import pyarrow as pa
 
 from windrow.sites.bloom import BITS
 from windrow.sites.bound import TIME, Bound
-from windrow.sites.equalities import connected
 from windrow.sites.figures import Figures, Meeting
 from windrow.sites.links import BARE_BYTES, HEADER_BYTES, Links
 from windrow.sites.messages import body_bytes
@@ -29,7 +28,7 @@ Objective = Literal["time", "bytes", "money"]
 
 ROW_SECONDS = 1e-6  # reading a row, in the corrected model (and in the simulator)
 ENVELOPE = 96  # the header of a message without rows, JSON and all
-RISING = 0.45  # of the bytes of whole numbers that rise, when they are packed: entries, places
+PACKED = {4: 2.2, 8: 3.0}  # bytes of whole numbers that rise (places, entries), packed: those of 30, measured
 PART = 110  # what one more part adds to a message, beside its values
 PROBE, UPDATE, HASH, INSERT = 1e-7, 1e-7, 1e-7, 1e-7  # seconds for a row, in the paper's model
 FALSE = 0.01  # keys that a Bloom filter passes and should not
@@ -97,7 +96,7 @@ class Model(ABC):
 
     def packed(self, width: int) -> float:
         """What a whole number of so many bytes takes, among others that rise."""
-        return width * RISING if self.counted else width
+        return PACKED[width] if self.counted else width
 
     @abstractmethod
     def edge(self, rows: Rows, stream: str, program: str) -> EdgeCost:
@@ -114,7 +113,7 @@ class Model(ABC):
         if done not in self._rates:
             rate, joined, rest = self.figures.rates[done[0]], [done[0]], list(done[1:])
             while rest:
-                stream = next(name for name in rest if connected(self.bound.query, name, joined)[0])
+                stream = next(name for name in rest if self.bound.connections.of(name, joined)[0])
                 rate *= self.meeting(tuple(joined), stream).pairs
                 joined.append(stream)
                 rest.remove(stream)

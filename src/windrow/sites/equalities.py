@@ -4,7 +4,7 @@ Where "a.k = b.k" and "b.k = c.k" hold, rows of c can meet rows of a by "c.k = a
 one type (values that are cast need not be equal to each other) and no stream has two columns among them.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import pyarrow as pa
 
@@ -37,9 +37,24 @@ def of_streams(group: Sequence[str], streams: Sequence[str]) -> list[str]:
     return [by_stream[stream] for stream in streams if stream in by_stream]
 
 
-def connected(query: Query, stream: str, done: Sequence[str]) -> tuple[bool, bool]:
-    """Whether a stream can be joined with some others, and whether by an equality."""
-    mine = [p for p in query.predicates if stream in p.streams and set(p.streams) & set(done)]
-    equal = any(isinstance(p, Equal) for p in mine)
-    equal |= any(of_streams(group, [stream]) and of_streams(group, done) for group in classes(query))
-    return bool(mine) or equal, equal
+class Connections:
+    """Which streams of a query can be joined with which, and which of them by an equality."""
+
+    def __init__(self, query: Query) -> None:
+        self.any: dict[str, set[str]] = {name: set() for name in query.names}
+        self.equal: dict[str, set[str]] = {name: set() for name in query.names}
+        groups = [[split_reference(column)[0] for column in group] for group in classes(query)]
+        for streams in [*groups, *(p.streams for p in query.predicates if isinstance(p, Equal))]:
+            _join(self.equal, streams)
+        for streams in [*groups, *(p.streams for p in query.predicates)]:
+            _join(self.any, streams)
+
+    def of(self, stream: str, done: Iterable[str]) -> tuple[bool, bool]:
+        """Whether a stream can be joined with some others, and whether by an equality."""
+        return not self.any[stream].isdisjoint(done), not self.equal[stream].isdisjoint(done)
+
+
+def _join(found: dict[str, set[str]], streams: Iterable[str]) -> None:
+    together = set(streams)
+    for stream in together:
+        found[stream] |= together - {stream}

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 from windrow.errors import SpecError
 from windrow.sites.costs import EdgeCost, Model, Rows, Ship
-from windrow.sites.equalities import connected
+from windrow.sites.equalities import Connections
 from windrow.sites.programs import EVERY, PROGRAMS
 from windrow.spec import Query
 
@@ -24,6 +24,7 @@ Sequence = tuple[tuple[str, str], ...]
 HERE = "@here"
 FEW = 5  # sites, of which all are tried as the one that everything is shipped to
 ROUNDS = 3  # of choosing again what others ship for free
+NEAR = 1.01  # costs that are one to a model of packed sizes
 Free = frozenset[tuple[str, str]]
 """Streams that are shipped to a site anyway: (channel, receiver)."""
 
@@ -43,7 +44,9 @@ class Search:
     def __init__(self, query: Query, model: Model, result_at: str | None, programs: tuple[str, ...] = ()) -> None:
         self.query, self.model, self.result_at = query, model, result_at
         self.programs = programs or tuple(EVERY if model.relative else PROGRAMS)
+        self.connections = Connections(query)
         self._known: dict[tuple[Rows, str, str], EdgeCost] = {}
+        self._moves: dict[Rows, list[tuple[str, str, EdgeCost, Rows]]] = {}
         self._next: dict[frozenset[str], list[str]] = {}
         self._prices: dict[int, float] = {}
 
@@ -51,18 +54,24 @@ class Search:
         """The rows of a stream before they have met anybody."""
         return Rows((head,), self.model.sites[head], self.model.figures.rates[head])
 
-    def moves(self, rows: Rows) -> Iterator[tuple[str, str, EdgeCost, Rows]]:
+    def moves(self, rows: Rows) -> list[tuple[str, str, EdgeCost, Rows]]:
         """Each next stream and program: what it costs, and the rows afterwards. At one site all programs are alike."""
+        if rows not in self._moves:
+            self._moves[rows] = list(self._found_moves(rows))
+        return self._moves[rows]
+
+    def _found_moves(self, rows: Rows) -> Iterator[tuple[str, str, EdgeCost, Rows]]:
         for stream in self.next(frozenset(rows.done)):
             there = self.model.sites[stream]
+            after = {site: self.model.after(rows, stream, site) for site in {rows.site, there}}
             for name in self.programs if there != rows.site else ("SP-D",):
                 at = rows.site if EVERY[name].at_source else there
-                yield stream, name, self.edge(rows, stream, name), self.model.after(rows, stream, at)
+                yield stream, name, self.edge(rows, stream, name), after[at]
 
     def next(self, done: frozenset[str]) -> list[str]:
         """The streams that can be joined with those that are done."""
         if done not in self._next:
-            told = {s: connected(self.query, s, sorted(done)) for s in self.query.names if s not in done}
+            told = {s: self.connections.of(s, done) for s in self.query.names if s not in done}
             for stream, (joined, equal) in told.items():
                 if joined and not equal:
                     raise SpecError(f"planners know equalities only, and {stream!r} has none with {', '.join(done)}")
@@ -184,7 +193,8 @@ def shared(search: Search, choices: Mapping[str, Choice]) -> dict[str, Choice]:
     """The sequences chosen again, each with what the others ship for free, as long as the sum falls.
 
     One sequence alone may not find it worth while to ship a stream that many could use: so this begins from the best of
-    the sequences as they are, and of those that would be chosen if everything were shipped to one site.
+    the sequences as they are, and of those that would be chosen if everything were shipped to one site. The latter send
+    the fewest messages, and stay where the model could not tell what is won by another plan.
     """
     starts = [dict(choices)]
     for site in _busiest(search):
@@ -203,7 +213,8 @@ def shared(search: Search, choices: Mapping[str, Choice]) -> dict[str, Choice]:
                 best, cost = tried, less
         if cost >= before:
             break
-    return best
+    whole = min(starts[1:], key=lambda start: total(search, start))
+    return whole if search.model.counted and total(search, whole) <= NEAR * cost else best
 
 
 def _busiest(search: Search) -> list[str]:

@@ -16,7 +16,7 @@ import pyarrow as pa
 from windrow.errors import SpecError
 from windrow.record import Record, whole
 from windrow.sites.bound import Bound
-from windrow.sites.equalities import connected
+from windrow.sites.equalities import Connections
 from windrow.sites.programs import program
 from windrow.spec import Query
 from windrow.spec.durations import Duration, parse_duration
@@ -164,8 +164,9 @@ def _branches(tree: Sequence[Any], query: Query) -> tuple[Branch, ...]:
     names = [branch.stream for branch in branches]
     if sorted(names) != sorted(query.names):
         raise SpecError(f"a tree must name every stream once, got {names!r}")
+    connections = Connections(query)
     for k, branch in enumerate(branches[1:], start=1):
-        joined, equal = connected(query, branch.stream, names[:k])
+        joined, equal = connections.of(branch.stream, names[:k])
         if not joined:
             raise SpecError(f"the tree comes to {branch.stream!r} before any stream that it is joined with")
         if not equal and (program(branch.up).by_value or program(branch.down).by_value):
@@ -186,9 +187,9 @@ def _legs(name: str, sequences: Mapping[str, Any], query: Query) -> tuple[Leg, .
     found = [leg.stream for leg in legs]
     if sorted([name, *found]) != sorted(query.names):
         raise SpecError(f"the sequence of {name!r} must name every other stream once, got {found!r}")
-    done = [name]
+    done, connections = [name], Connections(query)
     for leg in legs:
-        joined, equal = connected(query, leg.stream, done)
+        joined, equal = connections.of(leg.stream, done)
         if not joined:
             raise SpecError(
                 f"the sequence of {name!r} comes to {leg.stream!r} before any stream that it is joined with"
