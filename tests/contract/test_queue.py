@@ -271,6 +271,9 @@ def test_what_a_queue_cannot_stand_before_is_refused() -> None:
             wr.Queue(wr.Engine(wr.Query(streams=streams, on="k")), capacity=3)
     with pytest.raises(SpecError, match="order"):
         wr.Queue(wr.Engine(query(order="arrival")), capacity=3)
+    signed = [wr.Stream("left", "t", 5, sign="s"), wr.Stream("right", "t", 5)]
+    with pytest.raises(SpecError, match="brings deletions"):
+        wr.Queue(wr.Engine(wr.Query(streams=signed, on="k")), capacity=3)
     with pytest.raises(SpecError, match="takes an Engine"):
         wr.Queue(query(), capacity=3)  # type: ignore[arg-type]
     for options in ({"capacity": 0}, {"capacity": 3, "threshold": 4}, {"capacity": 3, "form": "lifo"},

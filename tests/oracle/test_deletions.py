@@ -113,6 +113,19 @@ def test_signs_are_numbers_and_identity_needs_them() -> None:
         engine.push({"A": text, "B": text})
 
 
+def test_who_knows_insertions_only_refuses_deletions() -> None:
+    query = query_of([("time", 5), ("time", 5)])
+    rows = {name: pa.table({"t": [1], "k": [1], "v": [1], "op": [1]}) for name in ("A", "B")}
+    link = wr.sites.Link("1 ms", "1 Mbit/s")
+    for call in (
+        lambda: wr.Queue(wr.Engine(query), capacity=4),
+        lambda: wr.optimum(query, rows, memory=3),
+        lambda: wr.sites.plan(query, {"A": "x", "B": "y"}, link, samples=rows, interval=1),
+    ):
+        with pytest.raises(wr.errors.SpecError, match=r"brings deletions \(sign='op'\)"):
+            call()
+
+
 def small_values() -> dict[str, pa.Array]:
     """Columns of few bytes a value, with what a null could be taken for."""
     narrow = [pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64()]

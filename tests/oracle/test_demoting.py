@@ -8,6 +8,7 @@ a file that stays behind.
 from __future__ import annotations
 
 import gc
+import os
 import shutil
 from collections import Counter
 from pathlib import Path
@@ -213,6 +214,24 @@ def test_a_folder_that_cannot_be_written_is_refused_and_one_that_goes_is_made_ag
     assert found == 2 * 400 - 40 and sum(line.released for line in engine.metrics.streams.values()) > 0
 
 
+def test_a_process_that_was_forked_leaves_the_files_alone() -> None:
+    streams = [wr.Stream("left", "t", 100), wr.Stream("right", "t", 100)]
+    unique = [wr.Unique("left", "k"), wr.Unique("right", "k")]
+    engine, found = wr.Engine(wr.Query(streams=streams, on="k", constraints=unique, on_violation="demote")), 0
+    for k in range(12):
+        found += engine.push(pairs(20 * k, 20)).num_rows
+        if k == 6:
+            child = os.fork()
+            if child == 0:
+                try:
+                    del engine  # what a child does when it ends
+                    gc.collect()
+                finally:
+                    os._exit(0)
+            os.waitpid(child, 0)
+    assert found == 2 * 240 - 40
+
+
 def test_rows_that_the_disk_does_not_take_are_counted(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -232,6 +251,25 @@ def test_rows_that_the_disk_does_not_take_are_counted(
     lines = engine.metrics.demoted.values()
     assert all(line.held + line.dropped <= line.rows and line.dropped > 0 for line in lines)
     assert [record.message for record in caplog.records if "No space left" in record.message]
+
+
+@pytest.mark.parametrize("shards", [1, 3])
+def test_a_restored_engine_keeps_demoted_rows_where_it_is_told(shards: int, tmp_path: Path) -> None:
+    """Catches rows that go back to a folder that may be gone, or another machine's."""
+    query = PAIR.with_(shards=shards, on_violation=wr.Demote(tmp_path / "old"))
+    engine = wr.Engine(query)
+    engine.push(pair(range(200), range(50, 250)))
+    saved, held = engine.snapshot(), engine.metrics.demoted["a"]
+    del engine
+    gc.collect()
+    (tmp_path / "old").rmdir()
+    (tmp_path / "old").write_text("")
+    with pytest.raises(wr.errors.WindrowError):
+        wr.Engine.restore(saved)
+    engine = wr.Engine.restore(saved, query.with_(on_violation=wr.Demote(tmp_path / "new")))
+    assert engine.metrics.demoted["a"].held == held.held > 0 and list((tmp_path / "new").rglob("*.arrow"))
+    again = pa.table({"t": [250], "k": [190], "text": ["again"]})
+    assert engine.push({"a": again, "b": again.slice(0, 0)}).num_rows == 1
 
 
 def test_spark_and_looks_are_refused_in_one_line() -> None:

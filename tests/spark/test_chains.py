@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import functions as F
 from tests.running import assert_same, multiset
 from tests.spark.folders import LATENESS, Folders
-from tests.spark.joining import RANGE, WINDOWS, collected, static, streamed, written
+from tests.spark.joining import RANGE, WINDOWS, collected, started, static, streamed, written
 
 import windrow as wr
 
@@ -54,13 +54,20 @@ def test_joins_of_joins_and_a_union(live: dict[str, Any], sides: dict[str, Any],
     third = by_windrow(
         second, live["left"].where(some), {**AGAIN, "c": "right.id"}, {"left": "50 seconds", "right": DELAY}
     )
-    found = collected(third.union(by_windrow(live["left"], live["right"], {**AGAIN, "a": "left.id", "b": "left.id"})))
+    query, table = started(
+        third.union(by_windrow(live["left"], live["right"], {**AGAIN, "a": "left.id", "b": "left.id"}))
+    )
+    query.awaitTermination()
+    found, told = live["left"].sparkSession.table(table).toArrow(), wr.spark.metrics(query).to_dict()
     pairs = by_spark(sides["left"], sides["right"].where(FEW), IDS)
     more = by_spark(pairs, sides["right"].where(some), {**AGAIN, "ts": "left.ts", "number": "left.number"})
     expected = by_spark(more, sides["left"].where(some), AGAIN)
     beside = by_spark(sides["left"], sides["right"], {**AGAIN, "a": "left.id", "b": "left.id"})
     assert_same(multiset(found), multiset(expected.union(beside).toArrow()), f"seed {folders.seed}")
     assert expected.count() > 100 < beside.count()
+    assert [join["matched"] for join in told["joins"]] == [f.count() for f in (pairs, more, expected, beside)]
+    for join in told["joins"]:
+        assert join["warm"]["rebuilt"] == 0 < join["warm"]["attached"]
 
 
 def counted(frame: Any) -> Any:

@@ -45,6 +45,10 @@ NO: dict[str, dict[str, dict[str, Any]]] = {
         "value was nothing and is now": {"query": query(value=wr.Value({"left": "id"}))},
     },
     "`seed`": {"seed was 0 and is now 4": {"query": query(seed=4)}},
+    "`constraints`": {
+        "constraints was nothing and is now .*monitored": {"query": query(constraints="auto")},
+        "constraints was nothing and is now .*unique": {"query": query(constraints=[wr.Unique("left", "k")])},
+    },
     "kind of a window, and which ends belong to it": {
         'window of right was {"kind": "time".* and is now {"kind": "unbounded"': {
             "query": query().with_(streams=ENDLESS)

@@ -22,6 +22,7 @@ from tests.streams import configurations, label
 import windrow as wr
 from windrow.errors import SnapshotError
 from windrow.spark import deltas
+from windrow.spark.archive import Run
 from windrow.spark.pack import WITNESS
 from windrow.spark.warm import Cache, Key
 
@@ -90,6 +91,18 @@ def test_every_policy_gives_the_same_whatever_is_kept_killed_or_started_again(po
         assert any(head["attached"] for head in heads) == (cache is not None) and any(head["rebuilt"] for head in heads)
     lost = missed(archived(tmp_path / "calm"), rows)
     assert expected.output + lost == exact(rows)
+
+
+def test_joins_of_one_query_keep_their_engines_apart(tmp_path: Path) -> None:
+    """Catches a join that throws away what another one of its query has parked: their shards have equal numbers."""
+    rows, cache = batches(13, PUSHES), Cache(tmp_path)
+    chain = [Driven(None, run=Run("chain"), deltas=True, cache=cache).start(query(seed=seed)) for seed in (1, 2)]
+    for batch in rows:
+        for driven in chain:
+            driven.push(batch)
+    heads = [driven.head(shard) for driven in chain for shard in driven.states]
+    assert len(heads) == 4 and [head["rebuilt"] for head in heads] == [0] * 4
+    assert all(head["attached"] == head["pushes"] - 1 for head in heads)
 
 
 def test_settings_that_change_in_the_middle_of_a_log(tmp_path: Path) -> None:

@@ -51,6 +51,23 @@ def test_results_are_shown_or_written(files: Path) -> None:
     assert cql(TEXT, *STREAMS, "--quiet").stdout == ""
 
 
+def test_an_input_is_not_written_over(files: Path) -> None:
+    before = (files / "l.csv").read_bytes()
+    for output in ("l.csv", "./l.csv", "nowhere/out.csv", "out.xls"):
+        refused = cql(TEXT, *STREAMS, "-o", output)
+        assert refused.exit_code == 1 and refused.stderr.startswith(f"windrow: {output.removeprefix('./')}: ")
+    assert (files / "l.csv").read_bytes() == before
+
+
+def test_values_that_json_has_no_word_for(files: Path) -> None:
+    """As in JSON lines: what is no number is null, moments are ISO texts."""
+    (files / "odd.csv").write_text("ts,x\n2024-05-01T10:00:00,NaN\n2024-05-01T10:00:01,1.5\n")
+    told = cql("Select sum(x) as s From O [Range 1 second]", "--stream", "O=odd.csv", "--json")
+    assert told.exit_code == 0, told.stderr
+    rows = json.loads(told.stdout)["rows"]
+    assert [row["s"] for row in rows] == [None, 1.5, None] and rows[0]["since"].startswith("2024-05-01T10:00:00")
+
+
 def test_explain_with_and_without_files(files: Path) -> None:
     alone = cql(TEXT, "--explain")
     assert alone.exit_code == 0

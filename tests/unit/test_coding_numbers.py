@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.arrow_columns import columns_of
 
+import windrow as wr
 from windrow.errors import SpecError
 from windrow.state.coding import number_codes, ordered_codes, width_in_units
 
@@ -60,6 +61,19 @@ def test_a_uint64_beyond_int64_is_no_number():
     codes, valid = number_codes(pa.array([2**63, 2**63 - 1, None, 0], pa.uint64()), pa.int64(), "int", "left.v")
     assert valid.tolist() == [False, True, False, True]
     assert codes.tolist() == [0, 2**63 - 1, 0, 0]
+
+
+def test_numbers_that_are_all_uint64_keep_their_order_and_distances():
+    values = [0, 1, 2**63 - 1, 2**63, 2**63 + 5, 2**64 - 1]
+    codes, valid = number_codes(pa.array([*values, None], pa.uint64()), pa.uint64(), "int", "left.v")
+    assert valid.tolist() == [True] * 6 + [False]
+    assert [code + 2**63 for code in codes.tolist()[:6]] == values
+    streams = [wr.Stream("a", "t", 9), wr.Stream("b", "t", 9)]
+    rows = pa.table({"t": [1, 1], "x": pa.array([2**63 - 1, 2**63 + 1], pa.uint64())})
+    less = wr.Compare("a.x", "<", "b.x")
+    for on, expected in ((wr.Band("a.x", "b.x", 2), 4), (wr.Band("a.x", "b.x", 1), 2), (less, 1)):
+        engine = wr.Engine(wr.Query(streams=streams, on=[on]))
+        assert engine.push({"a": rows, "b": rows}).num_rows == expected
 
 
 def test_domain_and_type_belong_together():

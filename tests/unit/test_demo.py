@@ -143,7 +143,7 @@ def test_the_command_shows_table_conclusion_and_picture(tmp_path: Path, monkeypa
 
 @pytest.mark.usefixtures("no_spark")
 def test_the_command_as_json(tmp_path: Path, outcome: demo.Outcome) -> None:
-    words = ["demo", "--rows", str(ROWS), "--seed", "4", "--json", "--out", str(tmp_path / "a.png")]
+    words = ["demo", "--rows", str(ROWS), "--seed", "4", "--json", "--output", str(tmp_path / "a.png")]
     found = json.loads(CliRunner().invoke(app, words).stdout)
     assert len(found["points"]) == len(demo.POLICIES) * len(demo.SHARES)
     assert found["conclusion"] == outcome.conclusion()
@@ -153,6 +153,6 @@ def test_the_command_as_json(tmp_path: Path, outcome: demo.Outcome) -> None:
 
 
 def test_a_wrong_picture_is_refused_before_any_work(tmp_path: Path) -> None:
-    result = CliRunner().invoke(app, ["demo", "--rows", "100", "--out", str(tmp_path / "a.gif")])
+    result = CliRunner().invoke(app, ["demo", "--rows", "100", "--output", str(tmp_path / "a.gif")])
     assert result.exit_code == 1
     assert result.stderr.startswith("windrow: ") and result.stderr.count("\n") == 1

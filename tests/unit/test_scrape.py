@@ -48,18 +48,21 @@ def unescaped(value: str) -> str:
     return re.sub(r"\\(.)", lambda found: {"n": "\n"}.get(found[1], found[1]), value)
 
 
-def metrics_of(name: str | None) -> QueryMetrics:
-    """What two shards of a query have reported."""
-    query = SimpleNamespace(name=name, id="6a1f", recentProgress=[])
-    found = QueryMetrics(query)
-    streams = [wr.Stream(stream, "t", 10) for stream in "ab"]
-    lines = []
-    for shard in (0, 3):
+def observed(names: str, *shards: int) -> dict[str, str]:
+    """What some shards of a join have reported."""
+    streams, lines = [wr.Stream(stream, "t", 10) for stream in names], []
+    for shard in shards:
         engine = wr.Engine(wr.Query(streams=streams, on="k", memory=4, policy="fifo"))
         rows = pa.table({"k": [1] * 6, "t": [shard, 1, 20, 21, 22, 23]})
-        engine.push({"a": rows, "b": rows})
+        engine.push(dict.fromkeys(names, rows))
         lines.append({"shard": shard, "metrics": json.dumps(engine.metrics.to_dict())})
-    found.take({f"{NAME}1": {"shards": json.dumps(lines)}}, 1)
+    return {"shards": json.dumps(lines)}
+
+
+def metrics_of(name: str | None) -> QueryMetrics:
+    """What two shards of a query have reported."""
+    found = QueryMetrics(SimpleNamespace(name=name, id="6a1f", recentProgress=[]))
+    found.take({f"{NAME}1": observed("ab", 0, 3)}, 1)
     return found
 
 
@@ -76,6 +79,24 @@ def test_the_text_is_what_prometheus_reads(name: str | None) -> None:
         asked = {(("query", name or "6a1f"), ("shard", str(k))): s[counter] for k, s in metrics.shards.items()}
         assert samples == asked and sum(samples.values()) == totals[counter]
     assert families == {"windrow_recall": ("gauge", {(("query", name or "6a1f"),): metrics.recall})}
+
+
+def test_joins_of_one_query_are_told_apart() -> None:
+    """Catches counters of one join that take the place of another's, whose shards have the same numbers."""
+    found = QueryMetrics()
+    found.take({f"{NAME}2": observed("cd", 0), f"{NAME}1": observed("ab", 0, 3)}, 1)
+    found.take({f"{NAME}1": observed("ab", 3)}, 2)
+    told = found.to_dict()
+    assert list(told["shards"]) == list(found.shards) == ["1/0", "1/3", "2/0"] and told["recall"] is None
+    assert [list(join["shards"]) for join in told["joins"]] == [[0, 3], [0]]
+    for counter in COUNTERS:
+        assert told[counter] == sum(join[counter] for join in told["joins"]) == getattr(found.total(), counter)
+    assert told["arrived"] == 36 and all(0 < join["recall"] < 1 for join in told["joins"])
+    assert list(found.total().streams) == ["1/a", "1/b", "2/c", "2/d"]
+    families = parsed(found.to_prometheus())
+    assert sum(families["windrow_arrived_total"][1].values()) == 36
+    recalls = {(("query", "batch"), ("join", str(k))): join["recall"] for k, join in enumerate(told["joins"], 1)}
+    assert families["windrow_recall"][1] == recalls
 
 
 def test_a_query_that_has_reported_nothing_has_no_samples() -> None:

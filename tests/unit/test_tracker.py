@@ -167,3 +167,20 @@ def test_instants_with_more_rows_than_the_sample_holds(policy, departures):
         metrics = engine.metrics
         assert engine._tracker.share < 1.0 and metrics.shed > 10_000
         assert metrics.recall == pytest.approx(metrics.matched / exact_count(query, tables), abs=0.06)
+
+
+@pytest.mark.parametrize("memory", [None, 100_000])
+@pytest.mark.parametrize("broken", [True, False])
+def test_recall_is_not_told_once_rows_were_released_by_a_constraint_that_is_broken(memory, broken):
+    """Catches a recall of 1 beside most of the matches missing."""
+    keys = np.arange(400) // (2 if broken else 1)
+    constraints = [wr.Unique("a", "k"), wr.Unique("b", "k")]
+    tables = {n: pa.table({"t": np.arange(later, later + 400), "k": keys}) for n, later in (("a", 0), ("b", 5))}
+    exact = pushed(wr.Engine(query_of(), count_only=True), tables, 50).matched
+    engine = wr.Engine(query_of(constraints=constraints, memory=memory, policy="fifo"), count_only=True)
+    metrics = pushed(engine, tables, 50)
+    assert metrics.shed == 0 and (metrics.matched < exact) == broken
+    assert (metrics.recall, metrics.exact_matched) == ((None, None) if broken else (1.0, exact))
+    demoted = wr.Engine(query_of(constraints=constraints, on_violation="demote"), count_only=True)
+    metrics = pushed(demoted, tables, 50)
+    assert (metrics.matched, metrics.recall) == (exact, 1.0)

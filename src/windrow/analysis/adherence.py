@@ -95,6 +95,7 @@ def adherence(
     measured where rows are taken in order of time.
     """
     query.refuse_names("measuring constraints")
+    query.refuse_deletions("constraints are measured on insertions only")
     wanted = useful(query) if constraints is None else list(constraints)
     streams = _Streams(query.with_(constraints=None, on_violation="lose"), tables)
     return [streams.measure(constraint) for constraint in wanted]

@@ -45,6 +45,7 @@ class Coded:
 def coded(query: Query, given: Mapping[str, Any]) -> list[Coded]:
     """The streams of a query of equalities, or the first of them if that alone is given."""
     query.refuse_names("the analysis")
+    query.refuse_deletions("the analysis knows insertions only")
     if not all(isinstance(predicate, Equal) for predicate in query.predicates):
         raise SpecError("on: popularity and locality are of keys, so only equalities can be analysed")
     first = next(iter(given))

@@ -24,7 +24,7 @@ On = Annotated[list[str], typer.Option("--on", metavar="KEY", help=_ON, show_def
 _WINDOW = "Rows of a stream that an arriving row of the other may match."
 Window = Annotated[int, typer.Option("--window", metavar="ROWS", help=_WINDOW)]
 _OUT = "Draw popularity, stack distances, gaps and ages: a .png, .svg or .pdf file."
-Out = Annotated[Path | None, typer.Option("-o", "--out", metavar="PICTURE", help=_OUT, show_default=False)]
+Out = Annotated[Path | None, typer.Option("--output", "-o", metavar="PICTURE", help=_OUT, show_default=False)]
 AsJson = Annotated[bool, typer.Option("--json", help="Print all figures as one JSON object.")]
 
 

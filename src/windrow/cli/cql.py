@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any
@@ -57,7 +58,10 @@ def cql(
     text = _text(query)
     try:
         asked = Cql(text)
-        tables = {name: _read(path) for name, path in _named(stream or (), "--stream").items()}
+        files = _named(stream or (), "--stream")
+        if output is not None:
+            _check_output(output, files.values())
+        tables = {name: _read(path) for name, path in files.items()}
         if not tables and not explain:
             raise InputError(f"there is no file: give --stream {asked.streams[0]}=FILE, or --explain")
         explained = asked.explain(tables or None) if explain else None
@@ -123,6 +127,15 @@ def _read(path: Path) -> pa.Table:
     return open_table(path).table()
 
 
+def _check_output(output: Path, inputs: Iterable[Path]) -> None:
+    """Refuse a file that cannot be written, or that is read, before anything is run."""
+    import pyarrow as pa
+
+    from windrow.files import open_writer
+
+    open_writer(output, pa.schema([]), inputs)
+
+
 def _write(table: pa.Table, output: Path) -> None:
     from windrow.files import open_writer
 
@@ -146,7 +159,7 @@ def _tell(
 
     if as_json:
         found = {} if result is None else _data(result, seconds, output)
-        typer.echo(json.dumps({**({"explain": explained} if explained else {}), **found}, allow_nan=False, default=str))
+        typer.echo(json.dumps({**({"explain": explained} if explained else {}), **found}, allow_nan=False))
         return
     if explained is not None:
         typer.echo(explained)
@@ -173,8 +186,11 @@ def _joins(result: CqlResult) -> list[str]:
 
 
 def _data(result: CqlResult, seconds: float, output: Path | None) -> dict[str, Any]:
+    from windrow.files.json_lines import json_lines
+
     joins = [{"streams": list(query.names), **metrics.to_dict()} for query, metrics in result.joins]
-    rows = {"rows": result.table.to_pylist()} if output is None else {"output": str(output)}
+    lines = b"".join(json_lines(result.table)).splitlines() if output is None else []
+    rows = {"rows": [json.loads(line) for line in lines]} if output is None else {"output": str(output)}
     return {"kind": result.kind, "count": result.table.num_rows, "seconds": round(seconds, 6), "joins": joins, **rows}
 
 

@@ -23,7 +23,7 @@ PICTURE = Path("out/recall-against-memory.png")
 def demo(
     rows: Annotated[int, typer.Option("--rows", min=1, help="Rows of each stream.")] = 100_000,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the streams and of RAND.")] = 0,
-    out: Annotated[Path, typer.Option("--out", help="The picture: a .png, .svg or .pdf file.")] = PICTURE,
+    out: Annotated[Path, typer.Option("--output", "-o", help="The picture: a .png, .svg or .pdf file.")] = PICTURE,
     as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as one JSON object.")] = False,
 ) -> None:
     """Join generated bursty, skewed streams under every policy and seven budgets.
@@ -31,7 +31,7 @@ def demo(
     Shows how much of the exact join each policy keeps, and draws recall against memory. Then one of these runs
     again as a stream on Spark, if that is installed.
 
-    Example:  windrow demo --rows 50000 --seed 7 --out recall.png
+    Example:  windrow demo --rows 50000 --seed 7 -o recall.png
     """
     from rich.console import Console
     from rich.live import Live

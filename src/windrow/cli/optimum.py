@@ -33,7 +33,7 @@ WithinAt = Annotated[
     list[str] | None, typer.Option("--within-at", metavar="TIME=WINDOW", help=_WITHIN_AT, show_default=False)
 ]
 _OUT = "Write the schedule: for every row of both sides, until which instant it is held (different times, from 0)."
-Out = Annotated[Path | None, typer.Option("-o", "--out", metavar="FILE", help=_OUT, show_default=False)]
+Out = Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help=_OUT, show_default=False)]
 
 
 def optimum(
@@ -110,7 +110,7 @@ def optimum(
 
 
 def _schedule(found: Optimum, tables: Mapping[str, pa.Table]) -> pa.Table:
-    """What `--out` writes; `held_until` counts the different times of all rows from 0."""
+    """What `--output` writes; `held_until` counts the different times of all rows from 0."""
     import numpy as np
     import pyarrow as pa
 

@@ -31,12 +31,12 @@ Planner = Annotated[
     typer.Option("--planner", metavar="auto|greedy|exhaustive|exact", help=_PLANNER, show_default=False),
 ]
 PlanOut = Annotated[
-    Path | None, typer.Option("-o", "--out", metavar="FILE", help="Write the plan as JSON.", show_default=False)
+    Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write the plan as JSON.", show_default=False)
 ]
 _PLAN = "Run this plan, as `sites plan -o` wrote it, instead of making one."
 PlanIn = Annotated[Path | None, typer.Option("--plan", metavar="FILE", help=_PLAN, show_default=False)]
 MatchesOut = Annotated[
-    Path | None, typer.Option("-o", "--out", metavar="FILE", help="Write the matches.", show_default=False)
+    Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write the matches.", show_default=False)
 ]
 Seed = Annotated[int, typer.Option("--seed", metavar="NUMBER", help="Decides about jitter.")]
 

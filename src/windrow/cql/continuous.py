@@ -1,7 +1,8 @@
 """A query text that runs on and on: batches in, changes of its result out.
 
     push    rows wait until their instant is over (waiting.py), then go through the blocks (blocks.py), a span of time
-            at once. Everything that can be wrong with a batch is found before anything is taken.
+            at once. What does not fit the text is found before anything is taken; what only values show, such as a sum
+            beyond 64 bits or a join that is full and sheds nothing, ends the query, which goes on from a snapshot.
 
 Which rows are pushed together does not matter for what comes out, but for where it is cut.
 """
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -90,13 +92,18 @@ class Continuous:
         Of a relation, a row for each that comes or leaves, with the time "at" and "change", 1 or -1; of Istream and
         Dstream the rows of that stream with the time "at". A watermark says that no row before it will come.
         """
-        if self._interrupted:
-            raise WindrowError("a push was interrupted half-way, so the state is not whole: restore the last snapshot")
-        tables = self._checked(batches)
-        waiting, block = self.bound()
-        found = {name: (table, *waiting.timed(name, table)) for name, table in tables.items()}
-        mark = None if watermark is None else ticks_of(watermark, waiting.setting.domain, "push: watermark")
-        self._check_room(tables)
+        self._check_whole()
+        first = self._waiting is None
+        try:
+            tables = self._checked(batches)
+            waiting, block = self.bound()
+            found = {name: (table, *waiting.timed(name, table)) for name, table in tables.items()}
+            mark = None if watermark is None else ticks_of(watermark, waiting.setting.domain, "push: watermark")
+            self._check_room(tables)
+        except Exception:
+            if first:  # a first push that is refused tells no columns
+                self._waiting = self._block = self._none = None
+            raise
         self._interrupted = True
         for name, (table, at, rows) in found.items():
             waiting.add(name, table, at, rows)
@@ -106,11 +113,17 @@ class Continuous:
 
     def finish(self) -> pa.Table:
         """The input has ended: what changes in all instants that are still to come."""
+        self._check_whole()
         waiting, block = self.bound()
         self._interrupted = True
         result = self._advance(waiting, block, FOREVER - 1)
         self._interrupted = False
         return result
+
+    def _check_whole(self) -> None:
+        """Refuse to go on after a push that was interrupted."""
+        if self._interrupted:
+            raise WindrowError("a push was interrupted half-way, so the state is not whole: restore the last snapshot")
 
     def _checked(self, batches: Mapping[str, Any]) -> dict[str, pa.Table]:
         """The rows of a push as tables of the columns that are known; a first push tells them."""
@@ -124,16 +137,19 @@ class Continuous:
         waiting, _ = self.bound()
         for name, table in tables.items():
             tables[name] = fitted(waiting.schemas[name], table, name)
-        for name, sign in waiting.setting.signs.items():
-            if name in tables and not _is_number(tables[name].schema.field(sign).type):
-                raise InputError(f"{name}.{sign} is a column of signs, which are numbers such as 1 and -1")
         return tables
 
     def bind(self, schemas: Mapping[str, pa.Schema]) -> None:
-        """Tell the columns of all streams."""
+        """Tell the columns of all streams. Whatever does not fit them is found by a run without rows."""
         setting: Setting = self._make.setting(schemas)
-        block = BlockRun(self._select, setting)
-        self._waiting, self._block = Waiting(setting, schemas, self._make.ticks(self._lateness, setting)), block
+        for name, sign in setting.signs.items():
+            if not _is_number(schemas[name].field(sign).type):
+                raise InputError(f"{name}.{sign} is a column of signs, which are numbers such as 1 and -1")
+        waiting = Waiting(setting, schemas, self._make.ticks(self._lateness, setting))
+        streams, deletes = waiting.until(waiting.over)
+        found = BlockRun(self._select, setting).advance(Arriving(streams, deletes, Span(waiting.over, waiting.over)))
+        self._none = self._told(found, setting)
+        self._waiting, self._block = waiting, BlockRun(self._select, setting)
 
     def bound(self) -> tuple[Waiting, BlockRun]:
         """What waits, and the blocks; there are none before the first push, unless schemas were given."""
@@ -144,12 +160,10 @@ class Continuous:
     def _advance(self, waiting: Waiting, block: BlockRun, end: int) -> pa.Table:
         span = Span(waiting.over, end)
         streams, deletes = waiting.until(end)
-        if end > span.start or self._none is None:
-            found = block.advance(Arriving(streams, deletes, span))
-            result = self._told(found, waiting.setting)
-            self._none = result.slice(0, 0)
-        else:
-            result = self._none
+        assert self._none is not None
+        result = self._none
+        if end > span.start:
+            result = self._told(block.advance(Arriving(streams, deletes, span)), waiting.setting)
         self._settle(block)
         return result
 
@@ -193,13 +207,19 @@ class Continuous:
         return self.bound()[0].nbytes + sum(book.nbytes for book in self._books())
 
     def _check_room(self, tables: Mapping[str, pa.Table]) -> None:
-        """Refuse rows where what is kept leaves the join no room: it cannot be shed."""
+        """Refuse rows where what is kept leaves the join no room: it cannot be shed, nor can a join that sheds none.
+
+        A watermark without rows is taken, for it lets rows leave.
+        """
         budget = self._budget()
-        if budget is not None and self._kept_bytes() > budget - budget // 4:
+        if budget is None or not any(table.num_rows for table in tables.values()):
+            return
+        kept, held = self._kept_bytes(), sum(part.metrics.resident_bytes for part in self._joins() if _fails(part))
+        if kept > budget - budget // 4 or kept + held > budget:
             raise MemoryFull(
-                f"what the query keeps beside its join takes {format_bytes(self._kept_bytes())} of its memory of "
-                f"{format_bytes(budget)}, and cannot be shed: nothing of this push was taken; raise memory, or select "
-                "smaller windows or fewer groups"
+                f"what the query keeps beside its join takes {format_bytes(kept)} of its memory of "
+                f"{format_bytes(budget)}, and cannot be shed: nothing of this push was taken; push a watermark that "
+                "lets rows leave, raise memory, or select smaller windows or fewer groups"
             )
 
     def _budget(self) -> int | None:
@@ -218,7 +238,8 @@ class Continuous:
             if part.engine is not None and part.engine.memory is not None:
                 left = max(budget - kept, budget // 4)
                 if abs(left - int(part.engine.memory.bytes or 0)) > budget // SLACK:
-                    part.engine.memory = Memory(f"{left} bytes", split=part.engine.memory.split)
+                    with suppress(MemoryFull):  # a join that sheds nothing keeps what it needs: see _check_room
+                        part.engine.memory = Memory(f"{left} bytes", split=part.engine.memory.split)
 
     @property
     def metrics(self) -> ContinuousMetrics:
@@ -242,23 +263,32 @@ class Continuous:
 
     def snapshot(self) -> bytes:
         """The whole state as bytes."""
-        if self._interrupted:
-            raise WindrowError("a push was interrupted half-way, so the state is not whole: restore the last snapshot")
+        self._check_whole()
         header: dict[str, Any] = {"cql": self._make.text, "bound": self._waiting is not None}
         if self._waiting is None:
             return form.write(header, [])
         waiting, block = self.bound()
+        books = [book.saved() for book in self._books()]
+        if self._budget() is not None:
+            self._pack(books, block)
+        header |= {"budget": self._budget(), "memories": [_memory_of(part) for part in self._joins()]}
         header |= {"lateness": waiting.lateness, "over": waiting.over, "newest": list(waiting.newest.values())}
         header |= {"times": waiting.setting.times, "signs": dict(waiting.setting.signs)}
         header |= {"counts": [list(c.__dict__.values()) for c in waiting.counts.values()], "peak": self._peak}
         header["numbers"] = [_numbers(part) for part in block.held]
         parts: list[Any] = [schema.serialize() for schema in waiting.schemas.values()]
         parts += [form.table_bytes(_beside(rows)) for rows in waiting.rows.values()]
-        for book in self._books():
-            parts.append(book.saved() or b"")
+        parts += [saved or b"" for saved in books]
         for part in self._joins():
             parts.append(b"" if part.engine is None else part.engine.snapshot())
         return form.write(header, parts)
+
+    def _pack(self, books: list[pa.Buffer | None], block: BlockRun) -> None:
+        """Keep as many bytes as whoever restores the snapshot: what is kept leaves the rest of a budget to the join."""
+        for book, saved in zip(self._books(), books, strict=True):
+            if saved is not None:
+                book.restore(saved)
+        self._settle(block)
 
     def load(self, data: bytes) -> None:
         """Take over the state of a snapshot of the same query."""
@@ -286,10 +316,29 @@ class Continuous:
             joins = [(part, parts.pop(0)) for part in self._joins()]
             if parts:
                 raise ValueError("it has more parts than a query writes")
-        for part, saved in joins:
+        same = header["budget"] == self._budget()
+        for (part, saved), memory in zip(joins, header["memories"], strict=True):
             if saved.size:
-                part.engine = Engine.restore(saved.to_pybytes(), part.query)
-        self._advance(waiting, block, waiting.over)
+                query = part.query if memory is None or not same else _with_memory(part.query, memory)
+                part.engine = Engine.restore(saved.to_pybytes(), query)
+        if not same:
+            self._settle(block)
+
+
+def _memory_of(part: Joined) -> int | None:
+    """The bytes that a join has by now, if it has a budget in bytes."""
+    memory = None if part.engine is None else part.engine.memory
+    return None if memory is None or memory.bytes is None else int(memory.bytes)
+
+
+def _with_memory(query: Query, size: int) -> Query:
+    split = None if query.memory is None else query.memory.split
+    return query.with_(memory=Memory(f"{size} bytes", split=split))
+
+
+def _fails(part: Joined) -> bool:
+    """Whether a join sheds nothing."""
+    return part.query.on_full == "fail"
 
 
 def _is_number(kind: pa.DataType) -> bool:

@@ -1,7 +1,8 @@
 """The values of an expression for all rows of a table at once, by Arrow's own functions.
 
 Nulls go as in SQL: an operation with a null gives null, and a condition that is null does not hold. A division is one
-of real numbers, and by zero it gives null.
+of real numbers, and by zero it gives null. Floats compare as in Spark and in windrow's joins: NaN equals itself and is
+larger than all numbers.
 """
 
 from __future__ import annotations
@@ -21,9 +22,11 @@ Names = Callable[[Column | Aggregate], str]
 """The name of a column, or of an aggregate that has been computed, in the table."""
 
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "+": pc.add, "-": pc.subtract, "*": pc.multiply, "=": pc.equal, "!=": pc.not_equal, "<": pc.less,
-    "<=": pc.less_equal, ">": pc.greater, ">=": pc.greater_equal, "not": pc.invert, "neg": pc.negate,
-    "is null": pc.is_null,
+    "+": pc.add_checked, "-": pc.subtract_checked, "*": pc.multiply_checked, "neg": pc.negate_checked,
+    "not": pc.invert, "is null": pc.is_null,
+}  # fmt: skip
+_COMPARE: dict[str, Callable[..., Any]] = {
+    "=": pc.equal, "!=": pc.not_equal, "<": pc.less, "<=": pc.less_equal, ">": pc.greater, ">=": pc.greater_equal,
 }  # fmt: skip
 
 
@@ -44,7 +47,7 @@ def holds(condition: Expression, table: pa.Table, names: Names, text: str) -> ND
 
 def _value(expression: Expression, table: pa.Table, names: Names, text: str) -> Any:
     if isinstance(expression, Literal):
-        return pa.scalar(expression.value)
+        return _constant(expression, text)
     if isinstance(expression, (Column, Aggregate)):
         return table[names(expression)]
     values = [_value(operand, table, names, text) for operand in expression.operands]
@@ -54,6 +57,14 @@ def _value(expression: Expression, table: pa.Table, names: Names, text: str) -> 
         place = expression.place
         reason = str(error).splitlines()[0]
         raise CqlError.at(text, place.line, place.column, f"cannot compute {expression}: {reason}") from None
+
+
+def _constant(literal: Literal, text: str) -> Any:
+    try:
+        return pa.scalar(literal.value)
+    except OverflowError:
+        place = literal.place
+        raise CqlError.at(text, place.line, place.column, f"{literal} does not fit 64 bits") from None
 
 
 def _computed(expression: Operation, values: list[Any]) -> Any:
@@ -68,13 +79,34 @@ def _computed(expression: Operation, values: list[Any]) -> Any:
         return _divided(*values)
     if op == "%":
         return _remainder(*values)
-    if op in ("=", "!=", "<", "<=", ">", ">="):
-        values = _comparable(*values)
+    if op in _COMPARE:
+        return _compared(op, *_comparable(*values))
     return _FUNCTIONS[op](*values)
 
 
+def _compared(op: str, left: Any, right: Any) -> Any:
+    """The verdicts of a comparison, null where one side is; Arrow's own take NaN for a value beside all others."""
+    found = _COMPARE[op](left, right)
+    if not (pa.types.is_floating(left.type) or pa.types.is_floating(right.type)):
+        return found
+    one, other = (pc.is_nan(side) if pa.types.is_floating(side.type) else pa.scalar(False) for side in (left, right))
+    if op == "!=":
+        return pc.and_(found, pc.invert(pc.and_(one, other)))
+    turned = {
+        "=": lambda: pc.and_(one, other),
+        "<": lambda: pc.and_(other, pc.invert(one)),
+        "<=": lambda: other,
+        ">": lambda: pc.and_(one, pc.invert(other)),
+        ">=": lambda: one,
+    }
+    return pc.or_(found, turned[op]())
+
+
 def _comparable(left: Any, right: Any) -> list[Any]:
-    """A text beside a moment is one, too."""
+    """A text beside a moment is one, too; numbers with and without a sign are compared as decimals, which hold both."""
+    kinds = left.type, right.type
+    if pa.uint64() in kinds and any(pa.types.is_signed_integer(kind) for kind in kinds):
+        return [side.cast(pa.decimal128(20, 0)) for side in (left, right)]
     for one, other in ((left, right), (right, left)):
         if isinstance(one, pa.Scalar) and pa.types.is_string(one.type) and pa.types.is_temporal(other.type):
             moment = one.cast(pa.timestamp("us")).cast(other.type)

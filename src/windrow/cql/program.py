@@ -19,6 +19,7 @@ from windrow.cql.naming import columns_read, resolve
 from windrow.cql.parsing import parse
 from windrow.cql.results import CqlResult, result_of
 from windrow.cql.syntax import Column, Select, Source
+from windrow.cql.waiting import instants
 from windrow.engine.intake import as_table, plain_schemas
 from windrow.errors import CqlError, InputError, SpecError, UnknownColumn, alternatives
 from windrow.maintained.changes import BEFORE, Span
@@ -26,7 +27,7 @@ from windrow.maintained.joins import Joined
 from windrow.maintained.relation import FOREVER, Relation, Timed
 from windrow.spec import Duration, DurationLike, Output, Query, Stream
 from windrow.spec.durations import parse_duration
-from windrow.state.coding_times import duration_in_units, time_domain, times
+from windrow.state.coding_times import duration_in_units, time_domain
 
 _NO_QUERY = (
     "only one join of streams that selects Istream of their columns is a Query (any text runs batch by batch: start, "
@@ -296,11 +297,7 @@ class _Start:
 
 def _in_order(table: pa.Table, name: str, setting: Setting) -> Timed:
     """The rows of a whole table in order of time."""
-    clock = setting.times[name]
-    if clock is None:
-        return Timed(table, np.arange(table.num_rows, dtype=np.int64))
-    at, timed = times(table[clock], setting.domain, f"{name}.{clock}")
-    rows = np.arange(len(at)) if timed is None else np.flatnonzero(timed)
+    at, rows = instants(table, name, setting)
     order = rows[np.argsort(at[rows], kind="stable")]
     return Timed(table.take(pa.array(order)), at[order])
 

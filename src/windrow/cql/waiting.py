@@ -15,8 +15,9 @@ import pyarrow as pa
 
 from windrow.cql.blocks import Setting
 from windrow.engine.prepare import negative
+from windrow.errors import InputError
 from windrow.maintained.changes import BEFORE
-from windrow.maintained.relation import Ints, Timed
+from windrow.maintained.relation import FOREVER, Ints, Timed
 from windrow.state.coding_times import times
 from windrow.state.columns import empty_table
 
@@ -28,6 +29,22 @@ class Counts:
     arrived: int = 0
     late: int = 0
     ignored: int = 0
+
+
+def instants(table: pa.Table, name: str, setting: Setting, first: int = 0) -> tuple[Ints, Ints]:
+    """The instants of rows of a stream, which are numbered on from the first where they have no times; and which rows
+    have one."""
+    clock = setting.times[name]
+    if clock is None:
+        return first + np.arange(table.num_rows), np.arange(table.num_rows)
+    at, known = times(table[clock], setting.domain, f"{name}.{clock}")
+    rows = np.arange(len(at)) if known is None else np.flatnonzero(known)
+    if len(rows) and (at[rows].min() <= BEFORE or at[rows].max() >= FOREVER):
+        raise InputError(
+            f"{name}.{clock}: a time is 2^62 {setting.domain.unit} or more away from 0, where query texts know no "
+            "times: leave such rows out, or cast the column to a coarser unit"
+        )
+    return at, rows
 
 
 class Waiting:
@@ -48,12 +65,7 @@ class Waiting:
 
     def timed(self, name: str, table: pa.Table) -> tuple[Ints, Ints]:
         """The instants of rows, and which rows have one; nothing changes."""
-        clock = self.setting.times[name]
-        if clock is None:
-            first = self.counts[name].arrived
-            return first + np.arange(table.num_rows), np.arange(table.num_rows)
-        at, known = times(table[clock], self.setting.domain, f"{name}.{clock}")
-        return at, np.arange(len(at)) if known is None else np.flatnonzero(known)
+        return instants(table, name, self.setting, self.counts[name].arrived)
 
     def add(self, name: str, table: pa.Table, at: Ints, rows: Ints) -> None:
         """Take rows of a stream, as `timed` has found them."""

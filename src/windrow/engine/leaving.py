@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from windrow.engine import parking, snapshots
 from windrow.errors import SpecError, WindrowError
-from windrow.spec import Query
+from windrow.spec import OnViolation, Query
 from windrow.state.snapshot import form
 
 if TYPE_CHECKING:
@@ -46,13 +46,16 @@ def in_pieces(engine: Engine, most_bytes: int) -> list[bytes]:
     return [*pieces, bytes(piece)] if piece else pieces
 
 
-def restored(made: type[Engine], data: Any, query: Query | None, recall: bool | None, own_clock: bool | None) -> Engine:
-    """The engine of a snapshot (`Engine.restore`)."""
+def restored(
+    made: type[Engine], data: Any, query: Query | None, recall: bool | None, own_clock: bool | None,
+    demoting: OnViolation | None = None,
+) -> Engine:  # fmt: skip
+    """The engine of a snapshot (`Engine.restore`); `demoting` tells where demoted rows go, if the query does not."""
     snap = form.read(data)
     header = snap.header
     with snapshots.read_strictly():
         snapshots.check_layout(header)
-    engine = _made_as(made, header, query, recall)
+    engine = _made_as(made, header, query, recall, demoting)
     with snapshots.read_strictly():
         snapshots.check_header(header, len(snap.parts), sharded=type(engine) is not made)
         if header["bound"]:
@@ -94,11 +97,18 @@ def _whole(engine: Engine, what: str) -> dict[str, Any]:
     return engine._header()
 
 
-def _made_as(made: type[Engine], header: dict[str, Any], query: Query | None, recall: bool | None) -> Engine:
+def _made_as(
+    made: type[Engine], header: dict[str, Any], query: Query | None, recall: bool | None,
+    demoting: OnViolation | None = None,
+) -> Engine:  # fmt: skip
     """An engine without state, made as a header says, which must fit what is asked for."""
     with snapshots.read_strictly():
         old = Query.from_json(header["query"])
     snapshots.check_same(old, query, header, recall)
+    if query is not None and query.demotes is not None:
+        demoting = query.on_violation
+    if demoting is not None:  # the rows that it holds are written when they are read: to where they belong from now on
+        old = old.with_(on_violation=demoting)
     engine = made.__new__(made, old)
     engine.query, engine._interrupted, engine._parked, engine._ground = old, False, False, None
     engine._departures, engine._oracle, engine._binding, engine._shard = None, {}, None, None

@@ -72,9 +72,9 @@ class Metrics:
     """Counters of a query: those of its streams, each with its sum over them.
 
     `recall` is matches produced over matches of the exact join, over everything so far and recently; None when it
-    cannot be told. The interval holds 95 % of the time; it has no width while the exact join stores every row. Of joins
-    that have names, `joins` has the matches of each; `matched` and recall are over all of them. `demoted` is by stream,
-    where released rows go to disk.
+    cannot be told, as after a constraint was broken by which rows were released. The interval holds 95 % of the time;
+    it has no width while the exact join stores every row. Of joins that have names, `joins` has the matches of each;
+    `matched` and recall are over all of them. `demoted` is by stream, where released rows go to disk.
     """
 
     matched: int
@@ -260,6 +260,17 @@ def metrics_of(
         constraints=_constraints(shard),
         demoted=_demoted(query, shard),
     )
+
+
+def may_have_missed(shard: Shard) -> bool:
+    """Whether rows were released by constraints that turned out to be broken: nobody counts the matches that they would
+    have been in. Not where they can be found again."""
+    release = shard.plan.release
+    if release is None or (release.monitored is not None and not release.monitored.release):
+        return False
+    if shard.demoted is not None and not shard.demoted.dropped.any():
+        return False
+    return bool(promises(shard.words, release)[:, at.Promise.violations].any())
 
 
 def _demoted(query: Query, shard: Shard) -> dict[str, DemotedMetrics]:

@@ -7,7 +7,7 @@ What is coded does not depend on the watermark, so the rows of whole tables are 
 ignored rows are counted, not joined.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -20,17 +20,19 @@ from windrow.engine.bind import Binding
 from windrow.engine.filters import passes
 from windrow.engine.intake import as_table
 from windrow.engine.ranges import IDENTITY, IN_ORDER, Number
-from windrow.errors import InputError
+from windrow.errors import InputError, KeyTypeError
 from windrow.kernels import layout as at
 from windrow.kernels.rows import pack
 from windrow.state.coding import (
     common_key_type,
+    family,
     key_codes,
     number_codes,
     ordered_codes,
     row_bytes,
     times,
     value_codes,
+    value_type,
 )
 from windrow.state.columns import empty_table
 
@@ -235,12 +237,20 @@ def negative(column: Any, where: str) -> np.ndarray:
 def identities(binding: Binding, stream: int, table: pa.Table) -> np.ndarray:
     """What deletions name rows by: a code of the columns that identify them. Nulls are equal here."""
     spec = binding.query.streams[stream]
-    names = spec.identified_by(table.column_names)
+    return row_codes(table, spec.identified_by(table.column_names), f"{spec.name}.")
+
+
+def row_codes(table: pa.Table, names: Sequence[str], whose: str = "") -> np.ndarray:
+    """A code for the values of some columns, the same for rows in which they are equal; null is a value here."""
     if not names:
         return np.zeros(table.num_rows, np.int64)
-    where = [f"{spec.name}.{name}" for name in names]
-    own = [table.schema.field(name).type for name in names]
-    types = [common_key_type([kind], [place]) for kind, place in zip(own, where, strict=True)]
+    where = [f"{whose}{name}" for name in names]
+    types = []
+    for name, place in zip(names, where, strict=True):
+        kind = table.schema.field(name).type
+        if family(value_type(kind)) is None:
+            raise KeyTypeError(f"{place} has type {kind}, and such values cannot be compared: cast them")
+        types.append(common_key_type([kind], [place]))
     return value_codes([table[name] for name in names], types, where=where).view(np.int64)
 
 

@@ -411,7 +411,13 @@ def _check_query(engine: Any) -> None:
         raise SpecError("a queue stands in front of one engine that is too slow: leave shards out")
     if not engine.own_clock:
         raise SpecError("a queue has a clock of its own: give it an engine without own_clock=False")
+    query.refuse_deletions("a queue sheds what it cannot hold")
     for stream in query.streams:
+        if stream.sign is not None:
+            raise SpecError(
+                f"stream {stream.name!r} brings deletions, and a queue that sheds one would leave its row in memory: "
+                "leave sign= out, or push to the engine itself"
+            )
         if stream.time is None or stream.window.kind == "rows":
             raise SpecError(
                 f"stream {stream.name!r} counts rows, and a queue that sheds would change their numbers: "

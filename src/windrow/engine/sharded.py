@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from windrow.engine import leaving
 from windrow.engine.bind import Binding, bind
 from windrow.engine.departures import SHARD
 from windrow.engine.engine import Engine
@@ -256,7 +257,12 @@ class ShardedEngine(Engine):
         return header, self._each(lambda engine: engine.snapshot(), self.engines)
 
     def _fill(self, header: dict[str, Any], parts: list[pa.Buffer]) -> None:
-        self._hold_shards(self._each(Engine.restore, map(memoryview, parts)), counts(header["arrived"]))
+        demoting = None if self.query.demotes is None else self._query(0, self.query, None).on_violation
+
+        def restored(part: memoryview) -> Engine:
+            return leaving.restored(Engine, part, None, None, None, demoting)
+
+        self._hold_shards(self._each(restored, map(memoryview, parts)), counts(header["arrived"]))
         self._check_parts()
 
     def _hold_shards(self, engines: list[Engine], arrived: Any) -> None:

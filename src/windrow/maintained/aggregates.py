@@ -20,6 +20,9 @@ from windrow.errors import InputError
 from windrow.kernels.maintained import running_sums
 from windrow.maintained.relation import FOREVER, Ints, row_numbers, spells
 
+HALF = 32  # bits
+LOW_HALF = (1 << HALF) - 1
+
 
 @dataclass(frozen=True)
 class Asked:
@@ -87,6 +90,17 @@ class Stretches:
         np.subtract.at(change, members.last, amounts)  # a row that stays ends where the next group begins
         return np.cumsum(change)[:-1]
 
+    def whole_sums(self, members: Members, amounts: Ints, sign: Ints) -> Ints:
+        """The same where sums may be beyond 64 bits, which raises OverflowError; `sign` is 1 or -1 for each amount.
+
+        Amounts are added up in two halves of 32 bits, of which no sum is too large.
+        """
+        high, low = (self.totals(members, half * sign) for half in (amounts >> HALF, amounts & LOW_HALF))
+        high += low >> HALF
+        if ((high < -(1 << (HALF - 1))) | (high >= 1 << (HALF - 1))).any():
+            raise OverflowError
+        return (high << HALF) + (low & LOW_HALF)
+
     def sums(self, members: Members, *amounts: NDArray[np.float64]) -> tuple[NDArray[Any], NDArray[Any]]:
         """The same for floats, each row with one or more: the sums, and what they lose by rounding."""
         ending = np.flatnonzero(members.last < self._ends_of_groups(members.group))
@@ -128,9 +142,14 @@ class Stretches:
     def extreme(self, members: Members, largest: bool) -> Any:
         """The least or largest value in each stretch, null where there is none."""
         values = members.values
+        if pa.types.is_null(values.type):
+            return pa.nulls(self.size, values.type)
+        try:
+            ranks = np.asarray(pc.rank(values, tiebreaker="dense")).astype(np.int64)
+        except pa.ArrowNotImplementedError:
+            raise InputError(f"values that are {values.type} have no least or largest: cast them before") from None
         if not len(values):
             return pa.nulls(self.size, values.type)
-        ranks = np.asarray(pc.rank(values, tiebreaker="dense")).astype(np.int64)
         best = self.least(members, -ranks if largest else ranks)
         none = best == np.iinfo(np.int64).max
         best = np.where(none, 0, -best if largest else best)
@@ -158,7 +177,17 @@ def numbers_of(values: Any, asked: Asked) -> NDArray[Any]:
     """Values as whole numbers or floats, 0 where there is none."""
     kind = values.type
     if pa.types.is_integer(kind) or pa.types.is_boolean(kind) or pa.types.is_null(kind):
-        return np.asarray(values.cast(pa.int64()).fill_null(0))
+        try:
+            return np.asarray(values.cast(pa.int64()).fill_null(0))
+        except pa.ArrowInvalid:
+            raise too_large(asked) from None
     if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
         return np.asarray(values.cast(pa.float64()).fill_null(0.0))
     raise InputError(f"{asked.name}: {asked.function} is of numbers, and these values are {kind}: cast them before")
+
+
+def too_large(asked: Asked) -> InputError:
+    """The error for whole numbers, or a sum of them, that 64 bits do not hold."""
+    return InputError(
+        f"{asked.name}: a whole number is beyond what 64 bits hold: {asked.function} values times 1.0, which are floats"
+    )

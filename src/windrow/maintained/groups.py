@@ -20,11 +20,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from windrow.maintained.aggregates import Asked, Members, Stretches, numbers_of
+from windrow.engine.prepare import row_codes
+from windrow.maintained.aggregates import Asked, Members, Stretches, numbers_of, too_large
 from windrow.maintained.book import Book, Found
 from windrow.maintained.changes import Changes, Span
 from windrow.maintained.relation import FOREVER, Ints, row_numbers, stacked
-from windrow.maintained.windows import codes_of
 
 ROWS = "(rows)"
 
@@ -51,7 +51,7 @@ class Groups:
 
     def advance(self, changes: Changes, span: Span) -> Changes:
         """What comes and leaves among the groups' rows in a span."""
-        came, left = codes_of(changes.came, self.keys), codes_of(changes.left, self.keys)
+        came, left = row_codes(changes.came, self.keys), row_codes(changes.left, self.keys)
         found, _ = self.present.find(0, np.unique(np.concatenate([came, left])))
         here = _Here(self, changes, found, span)
         if not self.adds_up:
@@ -96,7 +96,7 @@ class Groups:
         table = here.output.take(pa.array(last))
         for name, column in here.totals(last).items():
             table = table.append_column(name, pa.array(column))
-        self.present.add(numbers[last], table, keys=[codes_of(table, self.keys)])
+        self.present.add(numbers[last], table, keys=[row_codes(table, self.keys)])
         return result
 
 
@@ -137,7 +137,7 @@ class _Here:
             since = np.concatenate([before, changes.since, changes.at])
             until = np.concatenate([always, changes.until, np.full(len(changes.at), FOREVER)])
         else:
-            codes = np.unique(np.concatenate([codes_of(t, owner.keys) for t in (changes.came, changes.left)]))
+            codes = np.unique(np.concatenate([row_codes(t, owner.keys) for t in (changes.came, changes.left)]))
             found, _ = owner.rows.find(0, codes)
             ids, ends = owner.rows.key(1, found), np.full(len(found), FOREVER)
             gone = np.argsort(changes.left_ids)
@@ -209,7 +209,7 @@ class _Here:
     def _sum(self, names: list[str], one: Asked, parts: list[pa.Table]) -> NDArray[Any]:
         """The sum in each stretch: whole numbers as they are; of floats those that are no numbers are counted apart."""
         if numbers_of(parts[1][one.operand].slice(0, 0), one).dtype == np.int64:
-            return self._total(names[1], parts, lambda t: numbers_of(t[one.operand], one))
+            return self._whole_sum(names[1], one, parts)
         finite = self._weights(parts, names[1], lambda t: _finite(numbers_of(t[one.operand], one)))
         lost = self._weights(parts, names[2], lambda t: np.zeros(t.num_rows))
         high, low = self.stretches.sums(self.stretches.everyone, finite, lost)
@@ -222,6 +222,22 @@ class _Here:
         nan, plus, minus = (count > 0 for count in odd)
         return np.where(nan | (plus & minus), np.nan, np.where(plus, np.inf, np.where(minus, -np.inf, high)))
 
+    def _whole_sum(self, name: str, one: Asked, parts: list[pa.Table]) -> Ints:
+        """The sum of whole numbers in each stretch."""
+        present, *changed = parts
+        amounts = [numbers_of(table[one.operand], one) for table in changed]
+        sign = np.ones(sum(map(len, amounts)), np.int64)
+        if self.owner.adds_up:  # what is present counts as it adds up to, and rows that left are taken away
+            base = np.asarray(present[name]) if name in present.column_names else np.zeros(present.num_rows)
+            amounts.insert(0, base.astype(np.int64))
+            sign = np.repeat([1, 1, -1], [len(part) for part in amounts])
+        try:
+            found = self.stretches.whole_sums(self.stretches.everyone, np.concatenate(amounts), sign)
+        except OverflowError:
+            raise too_large(one) from None
+        self._sums[name] = found
+        return found
+
     def _by_rows(self, one: Asked, values: Any) -> Any:
         """An aggregate for which the rows are looked at."""
         stretches, members = self.stretches, self.stretches.members(values, one.distinct)
@@ -230,16 +246,20 @@ class _Here:
         count = stretches.totals(members, np.ones(len(members.first), np.int64))
         if one.function == "count":
             return pa.array(count)
-        total = _plain_sums(stretches, members, numbers_of(members.values, one))
+        total = _plain_sums(stretches, members, one)
         if one.function == "sum":
             return pa.array(total, mask=count == 0)
         with np.errstate(invalid="ignore", divide="ignore"):
             return pa.array(total / count, mask=count == 0)
 
 
-def _plain_sums(stretches: Stretches, members: Members, amounts: NDArray[Any]) -> NDArray[Any]:
+def _plain_sums(stretches: Stretches, members: Members, one: Asked) -> NDArray[Any]:
+    amounts = numbers_of(members.values, one)
     if amounts.dtype == np.int64:
-        return stretches.totals(members, amounts)
+        try:
+            return stretches.whole_sums(members, amounts, np.ones(len(amounts), np.int64))
+        except OverflowError:
+            raise too_large(one) from None
     high, _ = stretches.sums(members, _finite(amounts))
     nan, plus, minus = (
         stretches.totals(members, test(amounts).astype(np.int64)) > 0 for test in (np.isnan, np.isposinf, np.isneginf)

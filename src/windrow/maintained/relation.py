@@ -1,8 +1,8 @@
 """Relations that change over time, as tables of rows with the time for which each is in the relation.
 
 A row is in from `since` to just before `until`, in ticks of the query's time; `FOREVER` for one that stays. The
-relation at an instant is the multiset of rows that are in then. A window makes a relation of a stream, and `streamed` a
-stream of a relation. All of it sorts or counts whole arrays: O(n log n), no row by row.
+relation at an instant is the multiset of rows that are in then. A window makes a relation of a stream (windows.py), and
+`streamed` a stream of a relation. All of it sorts or counts whole arrays: O(n log n), no row by row.
 
       window of 3          since      until
       a at 1               1          5        in at 1, 2, 3, 4: both ends of a range belong to it
@@ -17,7 +17,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
+
+from windrow.errors import KeyTypeError
 
 FOREVER = 1 << 62
 """The end of rows that never leave."""
@@ -56,19 +59,6 @@ class Relation:
         return self.where(self.since < self.until)
 
 
-def windowed(stream: Timed, kind: str, length: int, by: Sequence[str] = ()) -> Relation:
-    """The relation that a window makes of a stream; `length` is in ticks for a range, else in rows."""
-    count = len(stream.at)
-    if kind == "range":
-        until = np.where(stream.at < FOREVER - length, stream.at + length + 1, FOREVER)
-    elif kind == "unbounded":
-        until = np.full(count, FOREVER)
-    else:
-        numbers = row_numbers([stream.table[c] for c in by]) if kind == "partition" else np.zeros(count, np.int64)
-        until = until_pushed_out(stream.at, numbers, length)
-    return Relation(stream.table, stream.at, until)
-
-
 def until_pushed_out(at: Ints, numbers: Ints, rows: int) -> Ints:
     """When the row that is `rows` behind in the same part comes."""
     order = np.argsort(numbers, kind="stable")
@@ -81,11 +71,18 @@ def until_pushed_out(at: Ints, numbers: Ints, rows: int) -> Ints:
 
 
 def row_numbers(columns: Sequence[Any]) -> Ints:
-    """The same number for rows with the same values in all columns; null is a value here, and NaN is one, too."""
+    """The same number for rows with the same values in all columns; null is a value here, and NaN is one, too; 0 and -0
+    are equal."""
     numbers = None
     for column in columns:
         flat = pa.chunked_array(column).combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-        encoded = flat.dictionary_encode(null_encoding="encode")
+        if pa.types.is_floating(flat.type):
+            wide = pa.float32() if pa.types.is_float16(flat.type) else flat.type
+            flat = pc.add(flat.cast(wide), pa.scalar(0, wide))
+        try:
+            encoded = flat.dictionary_encode(null_encoding="encode")
+        except pa.ArrowNotImplementedError:
+            raise KeyTypeError(f"values that are {flat.type} cannot be compared: leave them out, or cast") from None
         own = np.asarray(encoded.indices).astype(np.int64)
         if numbers is None:
             numbers = own
@@ -122,13 +119,6 @@ def _running_max(values: Ints, first: NDArray[np.bool_]) -> Ints:
     group = np.cumsum(first)
     lifted = ranks[1].astype(np.int64) + group * (len(ranks[0]) + 1)
     return ranks[0][np.maximum.accumulate(lifted) - group * (len(ranks[0]) + 1)]
-
-
-def distinct(relation: Relation) -> Relation:
-    """Each row once, for as long as it is in at all."""
-    rows, since, until = spells(_numbers_of(relation.table), relation.since, relation.until)
-    order = np.argsort(since, kind="stable")
-    return Relation(relation.table.take(pa.array(rows[order])), since[order], until[order])
 
 
 def streamed(relation: Relation, emit: str) -> Timed:

@@ -10,28 +10,17 @@ the engine of a join has, a `Lasting` holds none (see joins.py).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from windrow.kernels.hashing import combine
+from windrow.engine.prepare import row_codes
 from windrow.kernels.maintained import named_rows
 from windrow.maintained.book import Book
 from windrow.maintained.changes import BEFORE, NOTHING, Changes, Span
 from windrow.maintained.relation import FOREVER, Ints, Timed, row_numbers, stacked, until_pushed_out
-from windrow.state.coding import key_codes
-
-
-def codes_of(table: pa.Table, names: Sequence[str]) -> Ints:
-    """A code for the values of some columns, the same for rows in which they are equal; nulls are equal here."""
-    found = np.zeros(table.num_rows, np.uint64)
-    for name in names:
-        code, _ = key_codes([table[name]], [table.schema.field(name).type], where=[name])
-        combine(found, code)
-    return found.view(np.int64)
 
 
 @dataclass
@@ -80,7 +69,7 @@ class Latest:
         """What comes and leaves in a span."""
         ids = self.count + np.arange(len(stream.at))
         self.count += len(ids)
-        codes = codes_of(stream.table, self.by)
+        codes = row_codes(stream.table, self.by)
         found, _ = self.book.find(0, np.unique(codes))
         held, held_ids = self.book.take(found, stream.table), self.book.ids(found)
         order = np.argsort(held_ids, kind="stable")
@@ -131,7 +120,7 @@ class Deleted:
         """The changes of the window, in which rows leave when they are deleted, and not again."""
         _, of = self.book.find(1, changes.left_ids)
         changes = changes.picked(np.ones(len(changes.since), np.bool_), np.isin(np.arange(len(changes.at)), of))
-        held, _ = self.book.find(0, np.unique(codes_of(gone.table, self.by)))
+        held, _ = self.book.find(0, np.unique(row_codes(gone.table, self.by)))
         ids, count = self.book.ids(held), len(held)
         until = np.full(count, FOREVER)
         here, place = np.isin(ids, changes.left_ids), np.argsort(changes.left_ids)
@@ -152,7 +141,7 @@ class Deleted:
         found = Changes(changes.came, changes.since, changed, changes.ids, left, at, left_ids).seen()
         rest = np.flatnonzero(found.until == FOREVER)
         rows = found.came.take(pa.array(rest))
-        self.book.add(found.ids[rest], rows, keys=[codes_of(rows, self.by), found.ids[rest]])
+        self.book.add(found.ids[rest], rows, keys=[row_codes(rows, self.by), found.ids[rest]])
         return found
 
     def _targets(self, held: pa.Table, changes: Changes, until: Ints, gone: Timed) -> Ints:

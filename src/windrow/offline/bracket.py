@@ -1,7 +1,8 @@
 """The bracket: a bound that no schedule can pass, and a schedule near it, for streams of any length.
 
-Any prices on time prove a bound (see kernels/prices.py). Good ones come from the optima of blocks of the streams, in
-which several instants may be one: a block sees beyond its ends, and what it finds near them is left to its neighbours.
+Any prices on time prove a bound (see kernels/offline/prices.py). Good ones come from the optima of blocks of the
+streams, in which several instants may be one: a block sees beyond its ends, and what it finds near them is left to its
+neighbours.
 The same prices lead a schedule: it holds the rows with the most to gain beyond what they pay. Both ends are checked
 on the instance itself, so that neither depends on how the prices were found.
 """

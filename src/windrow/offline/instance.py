@@ -119,6 +119,7 @@ def instance_of(question: Question) -> Instance:
 
 def _check(query: Query, given: Mapping[str, Any]) -> None:
     query.refuse_names("the optimum")
+    query.refuse_deletions("the optimum knows insertions only")
     if not isinstance(given, Mapping):
         raise SpecError(f"tables of a query are given by stream, {{{query.names[0]!r}: table, ...}}")
     if set(given) != set(query.names):

@@ -24,7 +24,7 @@ v = m n, and one item that may be cut.
    Among components that are fixed as kept only those not undercut are tried: for more rows than the smaller one has,
    both ends of the larger one's loss, and so all of it, lie outside the gap. Each exchange raises the sum of min(m,
    n) + m + n over the whole components, or leaves it and raises that of the cut one: they come to an end.
-5. *The search* over the core (`kernels/truncated_best.py`) drops a set of whole components only when another is
+5. *The search* over the core (`kernels/offline/truncated_best.py`) drops a set of whole components only when another is
    no heavier and matches no less, or when its losses pass the gap. It runs for every component that may be cut.
 
 Every step leaves at least one best choice, or B already is one. Equal components are one class, and enter the search

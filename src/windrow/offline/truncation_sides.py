@@ -15,8 +15,8 @@ not (K(2, 10) and K(10, 2) with five rows of each side: 2 x 3 + 3 x 2 beats ever
 3. *Two cuts.* Let i be cut on the right, with b_i rows there, and j on the left, with a_j. Then m_i <= a_j and n_j <=
    b_i, or moving a right row from j to i, or a left row from i to j, would gain. So i keeps at least n_j right rows
    for some j with m_j > m_i.
-4. *The search* (`kernels/truncated_sides.py`) keeps sets of whole components, with at most one cut on the right, for
-   each component that may be cut on the left (or on both sides): its part is then what room is left.
+4. *The search* (`kernels/offline/truncated_sides.py`) keeps sets of whole components, with at most one cut on the
+   right, for each component that may be cut on the left (or on both sides): its part is then what room is left.
 
 Time is bounded by O(c log c keep_a keep_b) list operations times the cuts tried, against O(c keep_a keep_b m n) of
 the published programme. That can still be much, for states have two weights, so the search has an effort that it may

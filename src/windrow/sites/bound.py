@@ -249,6 +249,7 @@ def parts(streams: Iterable[str]) -> tuple[str, ...]:
 def check_query(query: Query) -> None:
     """Refuse what sites cannot run."""
     query.refuse_names("sites")
+    query.refuse_deletions("sites ship insertions only: join in one engine")
     if query.order == "arrival":
         raise SpecError("sites joins by event time: sites have no common order of arrival; use order='time'")
     if query.value is not None:

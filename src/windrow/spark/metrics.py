@@ -1,7 +1,8 @@
 """Metrics on Spark: the counters of every shard, while a query runs.
 
 The operator sends its counters along with the matches, and Spark's own observed metrics bring them to the driver, so
-this works with Spark Connect too. A shard that had no rows in a micro-batch keeps the counters it had.
+this works with Spark Connect too. A shard that had no rows in a micro-batch keeps the counters it had. A query may hold
+several joins, each of which is observed under a name of its own; they are numbered in the order of writing.
 """
 
 from __future__ import annotations
@@ -9,17 +10,23 @@ from __future__ import annotations
 import json
 import secrets
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from http.server import ThreadingHTTPServer
+from itertools import count
 from typing import Any
 
 from windrow.engine.metrics import Metrics, added_up
 from windrow.errors import InputError
 from windrow.spark import scrape
 
-NAME = "windrow-"  # begins the names of observations; a query may hold several joins
+NAME = "windrow-"  # begins the names of observations
 SHARDS = "shards"
 COUNTERS = (*scrape.COUNTED, *scrape.HELD)
+
+Shards = dict[int, dict[str, Any]]
+"""The counters of each shard of a join."""
+
+_written = count(1)
 
 
 def observed(result: Any, streaming: bool) -> tuple[Any, Any]:
@@ -30,9 +37,10 @@ def observed(result: Any, streaming: bool) -> tuple[Any, Any]:
     # One text, because Connect hands on nested values in another shape.
     lines = F.collect_list(F.when(F.col("metrics").isNotNull(), F.struct("shard", "metrics")))
     shards = F.to_json(lines).alias(SHARDS)
+    name = f"{NAME}{next(_written):09}-{secrets.token_hex(4)}"
     if streaming:
-        return result.observe(f"{NAME}{secrets.token_hex(4)}", shards), None
-    observation = Observation(f"{NAME}{secrets.token_hex(4)}")
+        return result.observe(name, shards), None
+    observation = Observation(name)
     return result.observe(observation, shards), observation
 
 
@@ -41,22 +49,26 @@ class QueryMetrics:
 
     A listener brings them after every micro-batch. Whoever asks also gets what the query has reported since, so that
     nothing is missing from counters that are read when a query has come to a rest.
+
+    Of a query with several joins, shards and streams have the number of their join in front ("2/left"), counters are
+    summed over all joins, and recall is told for each join alone (`to_dict()["joins"]`).
     """
 
     def __init__(self, query: Any = None) -> None:
         self._query = query
         self.name = "batch" if query is None else str(query.name or query.id)
-        self._shards: dict[int, tuple[int, dict[str, Any]]] = {}  # the micro-batch, and the counters after it
+        self._shards: dict[str, dict[int, tuple[int, dict[str, Any]]]] = {}  # by join: the micro-batch, and counters
         self._lock = threading.Lock()
 
     def take(self, observed: Mapping[str, Any], batch: int = 0) -> None:
         """Take over what Spark observed in one micro-batch; reports may come twice, and in any order."""
-        mine = [found for name, found in observed.items() if name.startswith(NAME)]
         with self._lock:
-            for line in (line for found in mine for line in json.loads(_text(found) or "[]")):
-                shard = int(line["shard"])
-                if self._shards.get(shard, (-1,))[0] <= batch:
-                    self._shards[shard] = batch, json.loads(line["metrics"])
+            for name in sorted(name for name in observed if name.startswith(NAME)):
+                known = self._shards.setdefault(name, {})
+                for line in json.loads(_text(observed[name]) or "[]"):
+                    shard = int(line["shard"])
+                    if known.get(shard, (-1,))[0] <= batch:
+                        known[shard] = batch, json.loads(line["metrics"])
 
     def refresh(self) -> None:
         """Take over all that the query has reported."""
@@ -67,33 +79,31 @@ class QueryMetrics:
         for report in reports:
             self.take(report.observedMetrics, report.batchId)
 
-    @property
-    def shards(self) -> dict[int, dict[str, Any]]:
-        """The last known counters of every shard."""
+    def _joins(self) -> list[Shards]:
+        """The last known counters of every shard, by join."""
         self.refresh()
         with self._lock:
-            return {shard: counters for shard, (_, counters) in sorted(self._shards.items())}
+            found = [self._shards[name] for name in sorted(self._shards)]
+            return [{shard: mine for shard, (_, mine) in sorted(shards.items())} for shards in found if shards]
+
+    @property
+    def shards(self) -> dict[Any, dict[str, Any]]:
+        """The last known counters of every shard."""
+        return dict(_numbered(self._joins()))
 
     def to_dict(self) -> dict[str, Any]:
-        """Counters over all shards, recall with its interval, and the shards themselves."""
-        shards = self.shards
-        total = _together(shards)
-        rows = [s["resident_rows"] for s in shards.values()]
-        return {
-            **{name: sum(mine[name] for mine in shards.values()) for name in COUNTERS},
-            "largest_shard": max(rows) * len(rows) / sum(rows) if rows and sum(rows) else None,
-            **{name: getattr(total, name) for name in ("recall", "recall_interval", "exact_matched")},
-            "warm": _warm(shards),
-            "shards": shards,
-        }
+        """Counters over all shards, recall with its interval, and the shards themselves; of several joins each."""
+        joins = self._joins()
+        found = _as_dict(_together(joins), dict(_numbered(joins)))
+        return found if len(joins) < 2 else found | {"joins": [_as_dict(_together([mine]), mine) for mine in joins]}
 
     def total(self, names: Iterable[str] = ()) -> Metrics:
         """The metrics of all shards together; `names` are the streams, where nothing was reported."""
-        return _together(self.shards, names)
+        return _together(self._joins(), names)
 
     @property
     def recall(self) -> float | None:
-        """Matches produced over matches of the exact join; None where some shard cannot tell."""
+        """Matches produced over matches of the exact join; None where some shard cannot tell, or of several joins."""
         return self.total().recall
 
     def to_json(self) -> str:
@@ -102,8 +112,8 @@ class QueryMetrics:
 
     def to_prometheus(self) -> str:
         """Everything in the text format of Prometheus, labelled with the query's name, or its id if it has none."""
-        shards = self.shards
-        return scrape.prometheus(self.name, shards, _together(shards).recall)
+        joins = self._joins()
+        return scrape.prometheus(self.name, joins, [_together([mine]).recall for mine in joins])
 
     def serve(self, port: int = 0, host: str = "127.0.0.1") -> ThreadingHTTPServer:
         """Answer /metrics in the text format of Prometheus and /metrics.json; `shutdown()` on what is returned ends it.
@@ -121,12 +131,37 @@ def _text(found: Any) -> str | None:
     return text
 
 
-def _together(shards: Mapping[int, Mapping[str, Any]], names: Iterable[str] = ()) -> Metrics:
-    """The metrics of some shards together."""
-    return added_up([Metrics.from_dict(counters) for counters in shards.values()], names)
+def _numbered(joins: Sequence[Shards]) -> Iterable[tuple[Any, dict[str, Any]]]:
+    """Shards by their number; behind that of their join where there are several."""
+    for join, shards in enumerate(joins, 1):
+        yield from ((shard if len(joins) == 1 else f"{join}/{shard}", counters) for shard, counters in shards.items())
 
 
-def _warm(shards: Mapping[int, Mapping[str, Any]]) -> dict[str, int] | None:
+def _as_dict(total: Metrics, shards: Mapping[Any, Mapping[str, Any]]) -> dict[str, Any]:
+    rows = [counters["resident_rows"] for counters in shards.values()]
+    return {
+        **{name: sum(mine[name] for mine in shards.values()) for name in COUNTERS},
+        "largest_shard": max(rows) * len(rows) / sum(rows) if rows and sum(rows) else None,
+        **{name: getattr(total, name) for name in ("recall", "recall_interval", "exact_matched")},
+        "warm": _warm(shards),
+        "shards": shards,
+    }
+
+
+def _together(joins: Sequence[Shards], names: Iterable[str] = ()) -> Metrics:
+    """The metrics of all shards together; streams of several joins have the number of theirs in front."""
+    each = [added_up([Metrics.from_dict(counters) for counters in shards.values()]) for shards in joins]
+    if len(each) < 2:
+        return each[0] if each else added_up([], names)
+    counted = {name: sum(getattr(one, name) for one in each) for name in ("matched", "peak_rows", "peak_bytes")}
+    return Metrics(
+        **counted,
+        streams={f"{k}/{name}": mine for k, one in enumerate(each, 1) for name, mine in one.streams.items()},
+        constraints={f"{k}/{text}": mine for k, one in enumerate(each, 1) for text, mine in one.constraints.items()},
+    )
+
+
+def _warm(shards: Mapping[Any, Mapping[str, Any]]) -> dict[str, int] | None:
     """Of engines that stay on their machines between micro-batches: their bytes, which are those of the budget; how
     often one was at hand, and how often it was rebuilt from the checkpoint. None where none is kept."""
     found = [counters["warm"] for counters in shards.values() if "warm" in counters]

@@ -186,8 +186,8 @@ class Operator:
         return Engine(query, schemas, recall=self.job.recall, departures=departures, own_clock=own_clock)
 
     def _key(self, shard: int, head: Head) -> Key:
-        """Under which an engine is kept between micro-batches."""
-        return Key(_run().query or "", shard, chained(head.version, head.settings.encode()))
+        """Under which an engine is kept between micro-batches; a query may hold several joins, with equal shards."""
+        return Key(f"{_run().query}/{join_of(self.job)}", shard, chained(head.version, head.settings.encode()))
 
     def _brought(self, shard: int, head: Head, deltas: Deltas, cache: Cache | None) -> "Brought":
         """The engine of a state, under the job's settings."""
@@ -238,6 +238,12 @@ def settings_of(job: Job, shard: int) -> str:
     """A digest of that under which a shard's log is written: a log is replayed under no other."""
     query = job.shard_query(labels(job.shards).index(shard))
     return chained("", json.dumps([query.to_json(), job.recall, job.follows_spark]).encode())
+
+
+@lru_cache(maxsize=64)
+def join_of(job: Job) -> str:
+    """A digest of what makes a join another one."""
+    return chained("", json.dumps(facts_of(job)).encode())
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Counters for Prometheus: its text format (version 0.0.4), and an address from which it can scrape them."""
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -27,16 +27,21 @@ RECALL = "Matches produced over matches of the exact join, as estimated."
 Answer = tuple[Callable[[], str], str]
 
 
-def prometheus(query: str, shards: Mapping[int, Mapping[str, Any]], recall: float | None) -> str:
-    """Counters end in _total, as their name asks for; what is held is a gauge. Labels are the query and the shard."""
+def prometheus(query: str, joins: Sequence[Mapping[int, Mapping[str, Any]]], recalls: Sequence[float | None]) -> str:
+    """Counters end in _total, as their name asks for; what is held is a gauge. Labels are the query, the number of the
+    join where there are several, and the shard."""
     lines = []
     kinds = [(f"{name}_total", "counter", name, text) for name, text in COUNTED.items()]
     kinds += [(name, "gauge", name, text) for name, text in HELD.items()]
+    owners = [{"query": query} | ({"join": join} if len(joins) > 1 else {}) for join in range(1, len(joins) + 1)]
+    both = list(zip(owners, joins, strict=True))
     for metric, kind, name, text in kinds:
         lines += _family(metric, kind, text)
-        lines += [f"windrow_{metric}{_labels(query=query, shard=k)} {s[name]}" for k, s in shards.items()]
-    if recall is not None:
-        lines += [*_family("recall", "gauge", RECALL), f"windrow_recall{_labels(query=query)} {recall}"]
+        lines += [f"windrow_{metric}{_labels(**own, shard=k)} {s[name]}" for own, mine in both for k, s in mine.items()]
+    if any(recall is not None for recall in recalls):
+        lines += _family("recall", "gauge", RECALL)
+        told = zip(owners, recalls, strict=True)
+        lines += [f"windrow_recall{_labels(**own)} {recall}" for own, recall in told if recall is not None]
     return "\n".join(lines) + "\n"
 
 

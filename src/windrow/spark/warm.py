@@ -50,7 +50,8 @@ WORK = "work-"
 
 @dataclass(frozen=True)
 class Key:
-    """Which state of which shard: the query's id, the shard, and a digest of everything that was pushed so far."""
+    """Which state of which shard: the query's id and which of its joins, the shard, and a digest of everything that was
+    pushed so far."""
 
     query: str
     shard: int

@@ -167,6 +167,12 @@ class Query(Record):
                 "windrow.Engine(query), or each as a query of its own"
             )
 
+    def refuse_deletions(self, why: str) -> None:
+        """Raise an error if streams bring deletions: for callers that would take them for rows, or lose them."""
+        for stream in self.streams:
+            if stream.sign is not None:
+                raise SpecError(f"stream {stream.name!r} brings deletions (sign={stream.sign!r}), and {why}")
+
     def stream(self, name: str) -> Stream:
         """The stream called `name`."""
         for stream in self.streams:

@@ -28,8 +28,10 @@ class Stream(Record):
         lateness: how far behind the newest time a row may arrive and still be joined.
         where: filters; a row that fails one of them is ignored.
         sign: a column of numbers, of which a negative one makes a row the deletion of an earlier row of the stream: of
-            the oldest resident that is equal to it in `identity`. None: all rows are insertions.
-        identity: the columns by which a deletion names its row; None for all but the time and the sign.
+            the oldest resident that has its join keys and is equal to it in `identity`. Within a push deletions go
+            before the other rows of their instant. None: all rows are insertions.
+        identity: the columns by which a deletion names its row, with its join keys; None for all but the time and the
+            sign. Null is a value here. A deletion without a join key is ignored, as a row without one is.
     """
 
     name: str

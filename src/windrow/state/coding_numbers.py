@@ -1,8 +1,9 @@
 """Numbers: the columns of comparisons, bands and distances as int64 codes.
 
-Two domains. In "int" a code is the value itself (for times and dates: the count of their unit). In "float" a
-code holds the bits of a float64, and whoever computes with it views it as one. `ordered_codes` makes codes of
-either domain comparable as integers.
+Two domains. In "int" a code is the value itself (for times and dates: the count of their unit; for uint64 the value
+less 2^63, so that codes have the order and the distances of their values). In "float" a code holds the bits of a
+float64, and whoever computes with it views it as one. `ordered_codes` makes codes of either domain comparable as
+integers.
 """
 
 from fractions import Fraction
@@ -21,6 +22,7 @@ NANOSECONDS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
 
 _DAY_NS = 86_400 * NANOSECONDS["s"]
 _MAX = np.int64(2**63 - 1)
+_MIN = np.int64(-(2**63))
 
 
 def number_codes(
@@ -35,6 +37,8 @@ def number_codes(
         raise ValueError(f"numbers of type {arrow_type} are not in the domain {domain!r}")
     column = cols.cast(column, arrow_type, where, KeyTypeError)
     codes, valid = cols.int64s(column), cols.validity(column)
+    if pa.types.is_uint64(arrow_type):
+        codes = codes ^ _MIN
     return (codes if valid is None else np.where(valid, codes, 0)), valid
 
 

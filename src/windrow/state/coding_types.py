@@ -84,10 +84,10 @@ def common_key_type(types: Sequence[pa.DataType], where: Sequence[str]) -> pa.Da
 def common_number_type(types: Sequence[pa.DataType], where: Sequence[str]) -> tuple[Domain, pa.DataType]:
     """How columns of a comparison, band or distance count, "int" or "float", and the type to cast to.
 
-    Integers count as int64; a uint64 above its range is an error when it arrives. Decimals without fraction
-    digits and with at most 18 digits count as int64, all others as the nearest float64, so a band over
-    decimals is exact only up to float rounding. Dates count in days; timestamps, durations and times of day
-    in their finest unit.
+    Integers count as int64, or as uint64 if one is and all are unsigned; where a uint64 meets a signed column, a value
+    beyond int64 counts as none. Decimals without fraction digits and with at most 18 digits count as int64, all others
+    as the nearest float64, so a band over decimals is exact only up to float rounding. Dates count in days; timestamps,
+    durations and times of day in their finest unit.
     """
     shared, known = _shared_family(types, where, "compared column")
     if shared in ("bool", "string", "binary"):
@@ -98,6 +98,8 @@ def common_number_type(types: Sequence[pa.DataType], where: Sequence[str]) -> tu
         )
     if shared == "decimal":
         shared = "integer" if all(_is_whole(t) for t in known) else "float"
+    if shared == "integer" and _integers(known) == pa.uint64():
+        return "int", pa.uint64()
     if shared in ("integer", "null"):
         return "int", pa.int64()
     if shared == "timestamp":

@@ -19,6 +19,7 @@ from __future__ import annotations
 import copy
 import logging
 import os
+import shutil
 import tempfile
 import weakref
 from collections.abc import Callable, Sequence
@@ -97,7 +98,7 @@ class Run:
             payload = pa.Table.from_arrays(mapped.columns[words + links :], schema=self.table.schema)
         run = Run(found[:words], payload, found[words:])
         run.disk_bytes = os.path.getsize(name)
-        weakref.finalize(run, _remove, name)
+        weakref.finalize(run, _remove, name, os.getpid())
         return run
 
 
@@ -108,13 +109,25 @@ def _file(table: pa.Table, folder: Path) -> str:
         with os.fdopen(handle, "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
             writer.write_table(table, max_chunksize=max(table.num_rows, 1))
     except BaseException:
-        _remove(name)
+        Path(name).unlink(missing_ok=True)
         raise
     return name
 
 
-def _remove(name: str) -> None:
-    Path(name).unlink(missing_ok=True)
+def _remove(name: str, owner: int) -> None:
+    """Remove a file or a folder; a process that was forked leaves it to the one that has made it."""
+    if os.getpid() == owner:
+        shutil.rmtree(name, ignore_errors=True) if os.path.isdir(name) else Path(name).unlink(missing_ok=True)
+
+
+class Folder:
+    """A folder of files that is removed when nobody holds it any longer."""
+
+    def __init__(self, inside: str | None) -> None:
+        if inside is not None:
+            Path(inside).mkdir(parents=True, exist_ok=True)
+        self.path = Path(tempfile.mkdtemp(prefix="windrow-demoted-", dir=inside))
+        weakref.finalize(self, _remove, str(self.path), os.getpid())
 
 
 def joined(runs: Sequence[Run]) -> Run:
@@ -138,7 +151,7 @@ class Demoted:
         self.dropped = np.zeros(len(self.links), np.int64)  # rows that the disk had no room for
         self.matched = 0  # matches with rows that came back
         self.house: House | None = None
-        self._place: Path | None = None
+        self._place: Folder | None = None
         self._refused = False
         if folder is not None:
             try:
@@ -228,12 +241,9 @@ class Demoted:
 
     def _made(self) -> Path:
         """The folder, which is made when it is needed first or has gone, and removed when the store is gone."""
-        if self._place is None or not self._place.exists():
-            if self.folder is not None:
-                Path(self.folder).mkdir(parents=True, exist_ok=True)
-            held = tempfile.TemporaryDirectory(prefix="windrow-demoted-", dir=self.folder, ignore_cleanup_errors=True)
-            self._place, self._held = Path(held.name), held
-        return self._place
+        if self._place is None or not self._place.path.exists():
+            self._place = Folder(self.folder)
+        return self._place.path
 
     def _forget(self, words: np.ndarray, plan: Plan) -> None:
         """Drop the runs that have expired and, while the disk is full, the oldest."""

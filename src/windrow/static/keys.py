@@ -29,6 +29,7 @@ class KeyColumns:
 def key_columns(query: Query, schemas: Mapping[str, pa.Schema]) -> KeyColumns:
     """The key of a query that has nothing but one equality key over all its streams."""
     query.refuse_names("a static join")
+    query.refuse_deletions("a static join knows insertions only")
     for predicate in query.predicates:
         if not isinstance(predicate, Equal):
             raise SpecError(f"a static join needs equalities only, got {predicate}")
