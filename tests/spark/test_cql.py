@@ -152,6 +152,7 @@ def test_what_no_text_does_on_spark_is_said_when_it_is_written_down(spark: Any, 
     refused(
         errors.SpecError, "memory is the budget of one join", "Select count(*) From C", {"C": frames["C"]}, memory=9
     )
+    refused(errors.InputError, "stream 'C' must be a Spark DataFrame, got Table", NETWORK, links)
     refused(errors.SpecError, "share of what", NETWORK, frames, memory="20%")
     bare = {"C": frames["C"].drop("ts")}
     refused(errors.SpecError, "every stream needs a column of times", "Select count(*) as n From C", bare)
@@ -163,5 +164,9 @@ def test_what_no_text_does_on_spark_is_said_when_it_is_written_down(spark: Any, 
     marked = {name: frame.withWatermark("ts", "5 seconds") for name, frame in stamped.items()}
     refused(errors.SpecError, "withWatermark declares 5000 ms for stream", NETWORK, marked, lateness="1 second")
     assert wr.cql(NETWORK).on_spark(marked, lateness="5 seconds").isStreaming
+    in_shards = {name: marked[name] for name in "CB"}
+    refused(
+        errors.SpecError, "lateness is 1 second.*, but withWatermark declares", TEXT, in_shards, lateness="1 second"
+    )
     counted = marked["C"].groupBy(F.window("ts", "1 second")).count().select(F.window_time("window").alias("ts"))
     refused(errors.SpecError, "behind one Spark runs only query texts", "Select count(*) as n From C", {"C": counted})

@@ -172,7 +172,11 @@ class Cql:
             archive, recall: of texts that are joined in shards.
             options: of the joins, as in `run`.
         """
+        from windrow.spark.frames import check_frames
+        from windrow.spark.texts import text_on_spark
+
         self._check_given(frames)
+        check_frames(self.streams, frames)
         known = {name: list(frame.columns) for name, frame in frames.items()}
         clocks = {name: _chosen_time(name, known[name], _moments_of(frame), time) for name, frame in frames.items()}
         query = None if sign is not None else self._in_shards(known, clocks, lateness, options)
@@ -183,8 +187,6 @@ class Cql:
             raise SpecError("archive= and recall= are for texts that are one join of streams, without windows in rows")
         self._check_options(options)
         explained(self.tree, self.text, known)  # for its errors, which name all the columns there are
-        from windrow.spark.texts import text_on_spark
-
         always = {name: known[name] if sign is not None else [str(clock)] for name, clock in clocks.items()}
         columns = columns_read(_selects(self.tree), known, always)
         return text_on_spark(self, frames, columns, clocks, sign=sign, lateness=lateness, options=options)

@@ -140,7 +140,7 @@ def _numbered(joins: Sequence[Shards]) -> Iterable[tuple[Any, dict[str, Any]]]:
 def _as_dict(total: Metrics, shards: Mapping[Any, Mapping[str, Any]]) -> dict[str, Any]:
     rows = [counters["resident_rows"] for counters in shards.values()]
     return {
-        **{name: sum(counters[name] for counters in shards.values()) for name in COUNTERS},
+        **{name: sum(mine[name] for mine in shards.values()) for name in COUNTERS},
         "largest_shard": max(rows) * len(rows) / sum(rows) if rows and sum(rows) else None,
         **{name: getattr(total, name) for name in ("recall", "recall_interval", "exact_matched")},
         "warm": _warm(shards),

@@ -28,7 +28,6 @@ from windrow.spark.chained import refuse_behind
 from windrow.spark.facts import COLUMNS, refuse_changes
 from windrow.spark.frames import (
     arrow_schema,
-    check_frames,
     declared_lateness,
     is_case_sensitive,
     refuse_twins,
@@ -194,7 +193,6 @@ def text_on_spark(
             has declared.
     """
     names, first = text.streams, frames[text.streams[0]]
-    check_frames(names, frames)
     streaming = bool(first.isStreaming)
     _check(times, sign, streaming)
     for name in names:
