@@ -38,7 +38,7 @@ _LONGEST = (
     "tests/unit/test_compile", "tests/contract/test_given_clock.py", "tests/contract/test_sampler.py",
     "tests/unit/test_snapshot.py", "tests/unit/test_static.py", "tests/unit/test_optimum",
     "tests/unit/test_greedy_dual.py", "tests/unit/test_live_change.py", "tests/unit/test_analysis.py",
-    "tests/unit/test_demo.py", "tests/unit/test_with.py", "tests/unit/test_sites_planners.py", "tests/unit/test_warm.py",
+    "tests/unit/test_demo.py", "tests/unit/test_with.py", "tests/unit/test_sites_planners.py", "tests/unit/test_warm",
 )  # fmt: skip
 
 
