@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sys
+from functools import cache
 from typing import Any
 
 import pytest
+import typer.testing
 from hypothesis import HealthCheck, settings
 
 # A first example may compile a kernel, so neither a deadline nor "too slow" says anything about the code.
@@ -21,17 +23,22 @@ settings.register_profile("ci", max_examples=100, database=None, **_COMMON)
 settings.register_profile("thorough", max_examples=2_000, **_COMMON)
 settings.load_profile("dev")
 
+# Tests call the command line some thousand times in one process, and every call would read all signatures again.
+typer.testing._get_command = cache(typer.testing._get_command)
+
 
 # A file is not divided between processes: the longest come first, so that all processes end at about the same time.
 # What shares a Spark session is one such piece; the others here take ten seconds or more with cold kernels.
 _LONGEST = (
-    "tests/spark/", "tests/unit/test_readme.py", "tests/contract/test_generated.py", "tests/contract/test_policies.py",
-    "tests/contract/test_stages.py", "tests/contract/test_shards.py", "tests/contract/test_budget.py",
-    "tests/unit/test_tracker", "tests/oracle/",
-    "tests/unit/test_compile", "tests/contract/test_joins.py", "tests/contract/test_queue.py",
-    "tests/contract/test_nonsense_cli.py", "tests/contract/test_given_clock.py", "tests/contract/test_sampler.py",
+    "tests/spark/", "tests/contract/test_generated.py", "tests/unit/test_readme.py", "tests/contract/test_policies.py",
+    "tests/contract/test_stages.py", "tests/contract/test_shards.py", "tests/unit/test_tracker", "tests/oracle/",
+    "tests/contract/test_budget.py", "tests/contract/test_sites_replan.py", "tests/contract/test_nonsense_cli.py",
+    "tests/contract/test_joins.py", "tests/contract/test_departures.py", "tests/contract/test_sites",
+    "tests/contract/test_changes.py", "tests/unit/test_kernels_", "tests/contract/test_queue.py",
+    "tests/unit/test_compile", "tests/contract/test_given_clock.py", "tests/contract/test_sampler.py",
     "tests/unit/test_snapshot.py", "tests/unit/test_static.py", "tests/unit/test_optimum",
     "tests/unit/test_greedy_dual.py", "tests/unit/test_live_change.py", "tests/unit/test_analysis.py",
+    "tests/unit/test_demo.py", "tests/unit/test_with.py", "tests/unit/test_sites_planners.py", "tests/unit/test_warm",
 )  # fmt: skip
 
 

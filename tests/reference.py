@@ -265,6 +265,8 @@ def _order(value: Any) -> tuple[bool, Any]:
 
 def plain(value: Any) -> Any:
     """A value that can be counted: NaN equals itself, lists and dicts can be hashed."""
+    if type(value) in (int, str):  # most are
+        return value
     if _is_nan(value):
         return "NaN"
     return repr(value) if isinstance(value, (list, dict)) else value

@@ -6,6 +6,10 @@ bound as another one was, or under other schemas or another clock.
 
 from __future__ import annotations
 
+from dataclasses import fields, replace
+from functools import cached_property
+
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -45,10 +49,26 @@ def test_parts_of_a_join_that_demotes_are_as_large_as_they_say() -> None:
 
 
 def check_sizes(made: Plan) -> None:
+    """Also of a plan that knows from an earlier one what is known of it, against one that knows nothing."""
+    parts(made, Capacity(), 0), made.most_rows()
+    other = made.budgeted(cap_rows=(5,) * made.pools, cap_bytes=(10_000,) * made.pools, idle_limit=3, fork_bytes=99)
+    for known in (made, other, other.with_room(1 << 20), other.for_sample(np.ones(made.pools), np.ones(made.pools), 2)):
+        fresh = replace(known)
+        assert not set(vars(fresh)) - {part.name for part in fields(Plan)}
+        names = [name for name, kept in vars(Plan).items() if hasattr(kept, "__wrapped__")]
+        names += [name for name, kept in vars(Plan).items() if isinstance(kept, (property, cached_property))]
+        for name in names:
+            mine, theirs = (getattr(one, name) for one in (known, fresh))
+            mine, theirs = (mine(), theirs()) if callable(mine) and name != "hooks" else (mine, theirs)
+            assert np.array_equal(mine, theirs) if isinstance(mine, np.ndarray) else mine == theirs, name
+        check_parts(known, fresh)
+
+
+def check_parts(made: Plan, fresh: Plan) -> None:
     for oracle in (0, 7):
         for capacity in CAPACITIES:
             found = parts(made, capacity, oracle)
-            plain = [part.size(made, capacity) for part in PARTS]
+            plain = [part.size(fresh, capacity) for part in PARTS]
             expected = [
                 (oracle, n) if part.word == ORACLE else (m, n) for part, (m, n) in zip(PARTS, plain, strict=True)
             ]

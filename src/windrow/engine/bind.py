@@ -325,7 +325,7 @@ def _row_budget(plan: Plan, rows: int, by_pool: tuple[int, ...]) -> tuple[Plan, 
     if min(caps) < 1:
         raise MemoryTooSmall(f"memory of {rows} rows leaves a stream without a single row: give more, or do not split")
     idle = min(max(1 << 16, 4 * rows), HIGH)
-    plan = replace(plan, cap_rows=caps, cap_bytes=(HIGH,) * len(caps), idle_limit=idle)
+    plan = plan.budgeted(cap_rows=caps, cap_bytes=(HIGH,) * len(caps), idle_limit=idle)
     return plan, max(1 << 22, 256 * rows)
 
 
@@ -347,7 +347,7 @@ def _byte_budget(plan: Plan, memory: Memory, portions: tuple[float, ...], fixed:
         )
     counts_keys = learning.kind == at.STAT_RUNNING and plan.directories > 0
     limit = idle // plan.key_bytes() if counts_keys else HIGH
-    plan = replace(plan, cap_bytes=caps, cap_rows=(HIGH,) * len(caps), idle_limit=limit, fork_bytes=trial // FORKS)
+    plan = plan.budgeted(cap_bytes=caps, cap_rows=(HIGH,) * len(caps), idle_limit=limit, fork_bytes=trial // FORKS)
     return plan.with_room(fixed + idle + sum(caps)), recall
 
 
@@ -361,7 +361,7 @@ def _trial_bytes(plan: Plan, total: int) -> int:
     if not plan.hooks.TRIES or not plan.common_key:
         return 0
     size, rows = total // TRIAL_SHARE, total // 2 // plan.row_bytes()
-    tried = replace(plan, fork_bytes=size // FORKS, idle_limit=total // STATISTICS_SHARE // plan.key_bytes())
+    tried = plan.budgeted(fork_bytes=size // FORKS, idle_limit=total // STATISTICS_SHARE // plan.key_bytes())
     return size if rows_in_fork(tried, rows) >= LEAST_ROWS else 0
 
 

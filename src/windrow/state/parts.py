@@ -16,14 +16,13 @@ it begins. Everything that is done with whole parts goes by this table: laying o
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 
 from windrow.kernels import layout as at
 from windrow.kernels.layout import Head
-from windrow.state.plan import Plan
+from windrow.state.plan import Plan, once
 from windrow.state.release import most_covers
 
 LEAST_FILTER = 64  # words
@@ -255,7 +254,7 @@ PARTS = (
 
 def parts(plan: Plan, capacity: Capacity, oracle_rows: int) -> list[Sized]:
     """All parts, in their order in the block."""
-    found, _ = _fixed(plan)
+    found = list(_fixed(plan)[0])
     for k in _GROWING:
         found[k] = Sized(PARTS[k], *PARTS[k].size(plan, capacity))
     found[_ORACLE] = found[_ORACLE]._replace(outer=oracle_rows)
@@ -271,14 +270,9 @@ def words_of_parts(plan: Plan, capacity: Capacity, oracle_rows: int) -> int:
     return words + oracle_rows * found[_ORACLE].inner
 
 
-def _fixed(plan: Plan) -> tuple[list[Sized], int]:
+@once
+def _fixed(plan: Plan) -> tuple[tuple[Sized, ...], int]:
     """All parts of a plan without capacity, and their words: those that grow are empty."""
-    found, words = _fixed_of(plan)
-    return list(found), words
-
-
-@lru_cache(maxsize=64)  # engines are restored again and again under the same plan
-def _fixed_of(plan: Plan) -> tuple[tuple[Sized, ...], int]:
     nothing = Capacity(0, 0, 0, 0)
     found = tuple(Sized(part, *((0, 0) if part.grows else part.size(plan, nothing))) for part in PARTS)
     return found, sum(part.outer * part.inner for part in found)

@@ -1,9 +1,9 @@
 """A plan: what a shard needs to know of a bound query, in numbers only."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, wraps
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -398,7 +398,15 @@ class Plan:
         """The same join in a block of so many bytes, a small part of which is for rows of one instant."""
         rows = room_bytes // (self.row_bytes() + self.links * self.key_bytes())
         group = min(max(rows // GROUP_SHARE, LEAST_GROUP), at.GROUP_LIMIT)
-        return replace(self, room_bytes=room_bytes, group=group)
+        return self.budgeted(room_bytes=room_bytes, group=group)
+
+    def budgeted(self, **changes: Any) -> "Plan":
+        """The same join with other caps, other limits or other room: what is known of its records stays known, unless
+        there are more pools than before."""
+        found = replace(self, **changes)
+        if found.pools == self.pools and not self.demotes:
+            vars(found).update({name: known for name, known in vars(self).items() if name not in _DEPENDING})
+        return found
 
     def most_blocks(self) -> int:
         """Blocks that an ordered index of as many residents can have."""
@@ -434,7 +442,7 @@ class Plan:
         """The same join for a sample, with caps of its own for its pools, at least a row in each, and for idle keys."""
         caps = (tuple(int(min(max(cap, 1), HIGH)) for cap in found) for found in (rows, size))
         room = min(self.fork_bytes, LARGEST_FORK)
-        return replace(self, cap_rows=next(caps), cap_bytes=next(caps), idle_limit=idle, room_bytes=room)
+        return self.budgeted(cap_rows=next(caps), cap_bytes=next(caps), idle_limit=idle, room_bytes=room)
 
     def without_cap(self, pooled: bool = True) -> "Plan":
         """The same join, exact: no caps, no policy, no statistics; all streams in one pool unless told otherwise."""
@@ -454,3 +462,6 @@ class Plan:
             room_bytes=HIGH,
             group=at.GROUP_LIMIT,
         )
+
+
+_DEPENDING = {"_most_rows", *(part.name for part in fields(Plan))}  # on what `budgeted` changes
