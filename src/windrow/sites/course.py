@@ -53,7 +53,10 @@ class Course:
         step_seconds: float = 1.0, budget: Budget | None = None,
     ) -> None:  # fmt: skip
         if budget is not None and (switches or replan is not None):
-            raise SpecError("a budget and a change of plans do not go together: both plans hold windows for a while")
+            raise SpecError(
+                "a budget and a change of plans do not go together: a site keeps all rows of its streams that may "
+                "still be met, to fill the windows of the next plan; leave out memory or replan"
+            )
         self.budget, self.matched = budget, dict[str, int]()  # rows that sequences have delivered here
         self.name, self.schemas, self.heads = name, dict(schemas), heads
         self.networks = [Network(plan, schemas, heads)]
