@@ -1,10 +1,10 @@
 """Query texts on Spark that run as one task: the time of a micro-batch, and what its state costs.
 
 Packets on three links, about 20,000 in a micro-batch of one minute; the sum over the first query of the k-constraints
-paper, with windows of a minute, of ten, and of an hour. The baseline is the same join as a text that is cut into shards: it
-selects Istream of its columns, keeps no aggregate, and writes deltas. All run in one session over the same files, in
-turn. The text gives the same rows with both stores, and as many as embedded, which is asserted; there stand the parts
-of which its micro-batch is made: restore, push, snapshot.
+paper, with windows of a minute, of ten, and of an hour. The baseline is the same join as a text that is cut into
+shards: it selects Istream of its columns, keeps no aggregate, and writes deltas. All run in one session over the same
+files, in turn. The text gives the same rows with both stores, and as many as embedded, which is asserted; there stand
+the parts of which its micro-batch is made: restore, push, snapshot.
 """
 
 import argparse
