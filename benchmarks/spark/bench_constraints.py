@@ -98,11 +98,11 @@ PAIR = {
 # -- three links of a network ------------------------------------------------------------------------------------------
 
 
-def network_parts(rate: int, batches: int) -> Parts:
-    """`rate` packets a second on C and on O, ten times as many on B: eleven minutes at once, then a minute each."""
-    minutes = MINUTES + 1 + batches + FILLING - 1
+def network_parts(rate: int, batches: int, window: int = MINUTES) -> Parts:
+    """`rate` packets a second on C and on O, ten times as many on B: a window and a minute at once, then minutes."""
+    minutes = window + 1 + batches + FILLING - 1
     tables = network_links(60 * minutes, tuple(float(rate * share) for share in RATES), seed=1)  # type: ignore[arg-type]
-    ends = [60 * (MINUTES + 1 + k) for k in range(batches + FILLING - 1)] + [60 * minutes + 10]
+    ends = [60 * (window + 1 + k) for k in range(batches + FILLING - 1)] + [60 * minutes + 10]
     found = {}
     for link, table in tables.items():
         seconds = (table["ts"].to_numpy() - START) / np.timedelta64(1, "s")

@@ -1,10 +1,10 @@
 """Query texts on Spark that run as one task: the time of a micro-batch, and what its state costs.
 
 Packets on three links, about 20,000 in a micro-batch of one minute; the sum over the first query of the k-constraints
-paper, with windows of one minute and of ten. The baseline is the same join as a text that is cut into shards, which
-selects Istream of its columns: it keeps no aggregate, and writes deltas. All run in one session over the same files, in
-turn. The text gives the same rows with both stores, and as many as embedded, which is asserted; there stand the parts
-of which its micro-batch is made: restore, push, snapshot.
+paper, with windows of one minute and of ten. The baseline is the same join as a text that is cut into
+shards: it selects Istream of its columns, keeps no aggregate, and writes deltas. All run in one session over the same
+files, in turn. The text gives the same rows with both stores, and as many as embedded, which is asserted; there stand
+the parts of which its micro-batch is made: restore, push, snapshot.
 """
 
 import argparse
@@ -85,7 +85,7 @@ def measured(spark: Any, minutes: int, batches: int, rounds: int) -> dict[str, A
     """All contestants with windows of so many minutes."""
     with tempfile.TemporaryDirectory() as folder:
         schema = "ts timestamp, pid long, size long"
-        streams = write_parts(Path(folder) / "streams", network_parts(RATE, batches), FILLING, schema)
+        streams = write_parts(Path(folder) / "streams", network_parts(RATE, batches, minutes), FILLING, schema)
         chosen = contestants(minutes)
         runs: dict[str, list[Run]] = {name: [] for name in chosen}
         for turn in range(-1, rounds):
