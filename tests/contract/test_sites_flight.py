@@ -29,7 +29,7 @@ from typer.testing import CliRunner
 
 import windrow as wr
 from windrow.cli import app
-from windrow.errors import InputError, SpecError
+from windrow.errors import InputError, SpecError, WindrowError
 from windrow.sites.ground.handing import Handing
 from windrow.sites.ground.serving import Serving, serve
 from windrow.sites.messages import VERSION
@@ -129,6 +129,40 @@ def test_a_silent_stream_is_waited_for_and_a_heartbeat_goes_on(tmp_path: Path) -
     finally:
         one.stop()
         other.stop()
+
+
+def test_rows_that_nobody_notes_are_not_taken_for_safe(tmp_path: Path) -> None:
+    """A site that has stopped says so; and a heartbeat in another unit is refused before it is noted."""
+    file = described(tmp_path, files=False)
+    one = serve(file, "A")
+    handing, table = Handing.to(file, "a"), rows(1, 5)
+    try:
+        for far in (10**15, 2**62):
+            with pytest.raises(InputError, match="up to which all its rows"):
+                one.feed("a", table, until=far)
+            with pytest.raises(WindrowError, match="up to which all its rows"):
+                handing.rows(table, batch=0, until=far)
+        one.feed("a", table)
+    finally:
+        one.stop()
+    with pytest.raises(WindrowError, match="has stopped before the rows of 'a' were noted"):
+        one.feed("a", table)
+
+
+def test_what_a_kill_has_left_is_cleared_away(tmp_path: Path) -> None:
+    file = described(tmp_path, files=False)
+    one = serve(file, "A")
+    one.feed("a", rows(1, 5))
+    one.stop()
+    folder = one.running.keeping.folder
+    for name in ("journal-12", "snapshot-9.part"):
+        (folder / name).write_bytes(b"left")
+    again = serve(file, "A")
+    again.stop()
+    left = {path.name for path in folder.iterdir() if path.name.startswith(("snapshot", "journal"))}
+    number = again.running.keeping.number
+    assert f"journal-{number}" in left <= {f"journal-{number}", f"snapshot-{number}"}
+    assert again.running.arrivals["a"].rows == 5
 
 
 def test_a_site_that_is_away_is_waited_for_within_what_may_be_held(tmp_path: Path) -> None:

@@ -80,13 +80,21 @@ class Arrivals:
     def _pass(self, moment: int) -> None:
         self.clock = moment if self.clock is None else max(self.clock, moment)
 
-    def check(self, table: pa.Table) -> None:
-        """Refuse rows that cannot be taken, before anybody has noted them."""
+    def check(self, table: pa.Table | None, until: int | None) -> None:
+        """Refuse what cannot be taken, before anybody has noted it: rows, and the time up to which all have come."""
+        if until is not None:
+            self._check_near(until, f"the time {until:,}, up to which all its rows are said to have come,")
+        if table is None:
+            return
         moments, timed = times(table[self.spec.time], self.bound.binding.domain, f"{self.stream}.{self.spec.time}")
         known = moments if timed is None else moments[timed]
-        if len(known) and (ahead := int(self.bound.interval_of(known.max())) - self.next) > MOST_AHEAD:
+        if len(known):
+            self._check_near(known.max(), "a row")
+
+    def _check_near(self, moment: Any, what: str) -> None:
+        if (ahead := (int(moment) - self.bound.origin) // self.bound.tau - self.next) > MOST_AHEAD:
             raise InputError(
-                f"stream {self.stream!r}: a row is {ahead:,} intervals ahead of the stream, each of which would have "
+                f"stream {self.stream!r}: {what} is {ahead:,} intervals ahead of the stream, each of which would have "
                 "to be ended: give the plan an origin near the first rows, or a longer interval, or leave such rows out"
             )
 

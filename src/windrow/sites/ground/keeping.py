@@ -53,6 +53,14 @@ class Keeping:
             raise InputError(f"{folder}: another process serves this site") from None
         self.number = max((_number(path) for path in folder.glob("snapshot-*")), default=0)
         self._journal: Any = None
+        self._clear()
+
+    def _clear(self) -> None:
+        """Remove what a process that was killed while it wrote a snapshot has left."""
+        for kind in ("snapshot", "journal"):
+            for path in self.folder.glob(f"{kind}-*"):
+                if path.name != f"{kind}-{self.number}":
+                    path.unlink()
 
     def restore(self) -> tuple[form.Snapshot | None, Iterator[Entry]]:
         """The last snapshot, if there is one, and the entries since; then the journal goes on behind them."""

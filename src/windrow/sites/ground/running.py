@@ -108,8 +108,7 @@ class Running:
     ) -> None:  # fmt: skip
         """Hand rows over. `position` is where the feed has come to; `safe` is called when they cannot get lost."""
         arrivals = self.arrivals[stream]
-        if table is not None:
-            arrivals.check(table)
+        arrivals.check(table, until)
         body = b"" if table is None or not table.num_rows else form.table_bytes(table)
         with self.changed:
             arrivals.coming += len(body)

@@ -12,7 +12,7 @@ import json
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -100,9 +100,9 @@ class Server(flight.FlightServerBase):
     def _hand_over(self, stream: str, table: pa.Table, head: dict[str, Any]) -> None:
         self.running.wait_for_room(stream, lambda: self.stopping)
         safe = threading.Event()
-        batch, until = head.get("batch"), head.get("until")
-        position = None if batch is None else {"batch": int(batch)}
-        self.running.feed(stream, table, position=position, until=None if until is None else int(until), safe=safe.set)
+        batch, until = (_whole(head, name) for name in ("batch", "until"))
+        position = None if batch is None else {"batch": batch}
+        self.running.feed(stream, table, position=position, until=until, safe=safe.set)
         if head.get("end"):
             self.running.end(stream)
         while not safe.wait(PULSE):
@@ -235,6 +235,14 @@ def _facts(given: Any, site: str, running: Running) -> dict[str, Any]:
         raise InputError(f"site {site} tells about the stream {strange[0]!r}, which is not there")
     _near(ends.values(), running)
     return facts
+
+
+def _whole(head: Mapping[str, Any], name: str) -> int | None:
+    """A whole number of 64 bits that came along with rows, if it did."""
+    value = head.get(name)
+    if value is not None and (type(value) is not int or not -(2**63) < value < 2**63):
+        raise InputError(f"{name} must be a whole number, got {value!r}")
+    return value
 
 
 def _near(intervals: Iterable[int], running: Running) -> None:

@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import pyarrow as pa
 
-from windrow.errors import SpecError, alternatives
+from windrow.errors import SpecError, WindrowError, alternatives
 from windrow.sites.ground.description import Description, describe
 from windrow.sites.ground.keeping import write_whole
 from windrow.sites.ground.neighbours import Neighbour
@@ -84,8 +84,12 @@ class Serving:
         self.running.wait_for_room(stream, self._stop.is_set)
         schema = self.running.network.bound.schemas[stream]
         self.running.feed(stream, fitted(table, schema, stream), until=until, safe=safe.set)
-        while not safe.wait(PAUSE) and self._thread.is_alive():
-            pass
+        while not safe.wait(PAUSE):
+            if not self._thread.is_alive() and not safe.is_set():
+                raise self.failed or WindrowError(
+                    f"site {self.name!r} has stopped before the rows of {stream!r} were noted: hand them over again "
+                    "when it is served"
+                )
 
     def end(self, stream: str) -> None:
         """A stream that this program feeds has no more rows."""
