@@ -77,6 +77,19 @@ def test_a_file_is_planned_and_simulated(place: Path) -> None:
     assert "matches in" in sites("simulate", str(place / "places.toml"), "--planner", "greedy").stdout
 
 
+def test_the_plan_of_a_file_is_the_one_that_is_simulated(place: Path) -> None:
+    named = place / "named.toml"
+    named.write_text('plan = "own.json"\n' + SETTING)
+    missing = sites("simulate", str(named))
+    assert missing.exit_code == 1 and "own.json" in missing.stderr
+    assert sites("plan", str(place / "places.toml"), "-o", str(place / "own.json")).exit_code == 0
+    ran = sites("simulate", str(named), "--json")
+    assert ran.exit_code == 0, ran.stderr
+    again = sites("simulate", str(place / "places.toml"), "--plan", str(place / "own.json"), "--json")
+    assert json.loads(ran.stdout) == json.loads(again.stdout)
+
+
+
 @pytest.mark.parametrize(
     ("old", "new", "word"),
     [

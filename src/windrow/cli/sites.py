@@ -33,7 +33,7 @@ Planner = Annotated[
 PlanOut = Annotated[
     Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write the plan as JSON.", show_default=False)
 ]
-_PLAN = "Run this plan, as `sites plan -o` wrote it, instead of making one."
+_PLAN = "Run this plan, as `sites plan -o` wrote it; else the file's, or one that is made."
 PlanIn = Annotated[Path | None, typer.Option("--plan", metavar="FILE", help=_PLAN, show_default=False)]
 MatchesOut = Annotated[
     Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write the matches.", show_default=False)
@@ -78,12 +78,18 @@ def simulate(
     Example:  windrow sites simulate places.toml --plan plan.json
     """
     from windrow.files import open_writer
+    from windrow.sites import describe
     from windrow.sites import simulate as run
     from windrow.sites.setting import read_plan, read_setting
 
     setting = read_setting(file)
     tables = _tables(setting)
-    found = _planned(setting, tables, objective, planner).plan if plan_file is None else read_plan(plan_file)[0]
+    if plan_file is not None:
+        found = read_plan(plan_file)[0]
+    elif "plan" in setting.data and objective is None and planner is None:
+        found = describe(file).plan
+    else:
+        found = _planned(setting, tables, objective, planner).plan
     ran = run(
         found, tables, setting.links, seed=seed, step_seconds=setting.step_seconds, replan=setting.replan,
         memory=setting.memory, policy=setting.policy,
