@@ -84,9 +84,10 @@ def simulate(
 
     setting = read_setting(file)
     tables = _tables(setting)
-    if plan_file is not None:
-        found = read_plan(plan_file)[0]
-    elif "plan" in setting.data and objective is None and planner is None:
+    named = setting.data.get("plan") if objective is None and planner is None else None
+    if plan_file is not None or isinstance(named, str):
+        found = read_plan(plan_file or file.parent / str(named))[0]
+    elif named is not None:
         found = describe(file).plan
     else:
         found = _planned(setting, tables, objective, planner).plan
