@@ -275,13 +275,13 @@ class _Run:
     def _width(self, table: pa.Table) -> float:
         """The bytes of a part by the widths of its columns; what nobody has given one, such as a filter, as it is."""
         size, widths = 0.0, self.widths or {}
-        for field in table.schema:
-            if field.name in widths:
-                size += table.num_rows * widths[field.name]
-            elif pa.types.is_primitive(field.type):
-                size += table.num_rows * field.type.bit_width / 8
+        for column in table.schema:
+            if column.name in widths:
+                size += table.num_rows * widths[column.name]
+            elif pa.types.is_primitive(column.type):
+                size += table.num_rows * column.type.bit_width / 8
             else:
-                size += table[field.name].nbytes
+                size += table[column.name].nbytes
         return size
 
     def _close(self, intervals: int) -> Simulation:
