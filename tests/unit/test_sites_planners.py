@@ -203,3 +203,16 @@ def test_nonsense_is_refused() -> None:
     for text in ("fast", "10 Mbit", "0 kbit/s"):
         with pytest.raises(SpecError):
             Link("1 ms", text)
+
+
+def test_widths_that_are_given_are_counted_under_every_program() -> None:
+    """Rows as wide as one says: also where filters travel, to whose column nobody gives a width."""
+    given_ = tables(5, {"a": 300, "b": 4000}, rows=300)
+    query = Query(streams=[Stream(n, "t", 2000) for n in "ab"], on="k", select=[("a.rest", "x"), ("b.rest", "y")])
+    for name in EVERY:
+        plan_ = Plan(query, {"a": "A", "b": "B"}, {"a": [("b", name)], "b": [("a", name)]}, interval=200)
+        narrow, wide = (
+            simulate(plan_, given_, step_seconds=1e-3, widths={f"{n}.{c}": w for n in "ab" for c in ("rest", "k")})
+            for w in (1.0, 50.0)
+        )
+        assert 40 * narrow.messages <= narrow.bytes < wide.bytes, name

@@ -273,8 +273,16 @@ class _Run:
             self.result.channels[channel] += round(size * share)
 
     def _width(self, table: pa.Table) -> float:
-        widths = self.widths or {}
-        return table.num_rows * sum(widths.get(c, table.schema.field(c).type.bit_width / 8) for c in table.column_names)
+        """The bytes of a part by the widths of its columns; what nobody has given one, such as a filter, as it is."""
+        size, widths = 0.0, self.widths or {}
+        for column in table.schema:
+            if column.name in widths:
+                size += table.num_rows * widths[column.name]
+            elif pa.types.is_primitive(column.type):
+                size += table.num_rows * column.type.bit_width / 8
+            else:
+                size += table[column.name].nbytes
+        return size
 
     def _close(self, intervals: int) -> Simulation:
         network = self.sites[self.plan.places[0]].networks[0]
