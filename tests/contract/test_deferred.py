@@ -28,7 +28,7 @@ Tables = dict[str, pa.Table]
 def rows(seed: int, count: int = 240) -> Tables:
     """Two streams in order of time, in which rows expire before much is used, and then many come at once."""
     rng = np.random.default_rng(seed)
-    steps = np.where(np.arange(count) < count // 3, 8, 1)
+    steps = np.where(np.arange(count) < count // 3, 20, 1)
     chance = 1.0 / np.arange(1, 31)
     keys, text = rng.choice(30, (2, count), p=chance / chance.sum()), ["x" * 400] * count
     return {n: pa.table({"t": np.cumsum(steps), "k": k, "s": text}) for n, k in zip("ab", keys, strict=True)}

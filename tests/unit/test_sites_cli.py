@@ -89,7 +89,6 @@ def test_the_plan_of_a_file_is_the_one_that_is_simulated(place: Path) -> None:
     assert json.loads(ran.stdout) == json.loads(again.stdout)
 
 
-
 @pytest.mark.parametrize(
     ("old", "new", "word"),
     [

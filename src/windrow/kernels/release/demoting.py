@@ -34,6 +34,7 @@ from windrow.kernels.layout import (
     R_STREAM,
     RELEASED,
     STREAM_BITS,
+    UNKNOWN,
     YES,
 )
 from windrow.kernels.memory import Memory, memory_of
@@ -129,6 +130,7 @@ def put_down(words: Any, slot: int) -> None:
         d = directory_of(m, stream, link)
         if d >= 0:
             put(m.w, stream, d, link_at(m, slot, link).newer)
+    at.status = UNKNOWN
     at.newer = m.head.seq
     at.older = m.head.down
     m.head.down = slot

@@ -8,7 +8,8 @@ becomes Yes and when it becomes No.
     todo      [how many wait, the resident that a sweep comes to next, then (slot, sequence number) of each]
 
 Rows that wait for their turn are No or Yes already, and may be gone when it comes: another row has their slot then, or
-none. A list that is full forgets rows; all residents are judged at the next collection then.
+none, or it is on its way to disk and says so by being Unknown (demoting.py). A list that is full forgets rows; all
+residents are judged at the next collection then.
 """
 
 from typing import Any
@@ -18,7 +19,19 @@ import numpy as np
 from windrow.kernels.directory import find
 from windrow.kernels.hashing import in_sample, row_word
 from windrow.kernels.jit import inline, inner
-from windrow.kernels.layout import BARE, NO, NO_KEY, NONE, R_CODES, R_STREAM, RELEASED, SPARED, STREAM_BITS, Edge
+from windrow.kernels.layout import (
+    BARE,
+    NO,
+    NO_KEY,
+    NONE,
+    R_CODES,
+    R_STREAM,
+    RELEASED,
+    SPARED,
+    STREAM_BITS,
+    UNKNOWN,
+    Edge,
+)
 from windrow.kernels.memory import Memory, memory_of
 from windrow.kernels.places import chain, edge_at, key_at, key_of, link_at, slot_at, stream_at, stream_of
 from windrow.kernels.release.evidence import is_used, link_into
@@ -134,7 +147,7 @@ def wake_all(h: Any, words: Any, todo: Any) -> None:
         todo[WAITING] = waiting
         slot = todo[FIRST + 2 * waiting]
         at = slot_at(m, slot)
-        if at.row == NONE or at.seq != todo[FIRST + 2 * waiting + 1]:
+        if at.row == NONE or at.status == UNKNOWN or at.seq != todo[FIRST + 2 * waiting + 1]:
             continue
         stream = stream_of(m, slot)
         mine = stream_at(m, stream)
