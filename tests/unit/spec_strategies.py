@@ -136,10 +136,11 @@ def memories(draw: st.DrawFn, streams: tuple[str, ...] = ("a", "b")) -> Memory:
 def streams(draw: st.DrawFn, name: str, unit: str, deletions: bool = False) -> Stream:
     lateness = Duration(draw(st.integers(0, 10**15)), unit)  # type: ignore[arg-type]
     window = draw(time_windows(st.just(unit)) | st.just(Window.unbounded()))
-    sign = draw(st.none() | columns) if deletions else None
+    time = draw(columns)
+    sign = draw(st.none() | columns.filter(lambda column: column != time)) if deletions else None
     identity = None if sign is None else draw(st.none() | st.lists(columns, min_size=1, max_size=2, unique=True))
     conditions = draw(st.lists(filters, max_size=2))
-    return Stream(name, draw(columns), window, lateness, conditions, sign=sign, identity=identity)
+    return Stream(name, time, window, lateness, conditions, sign=sign, identity=identity)
 
 
 @st.composite
