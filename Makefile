@@ -84,7 +84,7 @@ endif
 	@$(if $(STALE),"$(PYTHON)" -m venv --clear .venv || { rm -rf .venv; \
 	  echo "$(PYTHON) cannot make a virtual environment; on Debian or Ubuntu: apt-get install python3-venv" >&2; exit 1; },:)
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check --no-compile --editable '.[test,dev,lab,spark]'
-	@$(BIN)/python -m compileall -qq -j 0 .venv/lib || true  # on all cores; pip uses one. Some files are templates
+	@$(BIN)/python -m compileall -qq -j 0 -x '/tests/' .venv/lib || true  # on all cores; pip uses one. Some files are templates
 	@touch $@
 
 # Spark runs on Java: JAVA_HOME's, or the one on the path. The session itself looks in the same places.

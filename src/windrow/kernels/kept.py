@@ -26,6 +26,7 @@ from numba.core.compiler import CompileResult
 from numba.core.serialize import dumps
 
 from windrow.kernels.compiled import FOLDER, READ_ONLY
+from windrow.kernels.garbage import GARBAGE
 from windrow.kernels.notice import NOTICE
 
 try:
@@ -242,10 +243,12 @@ class _Watcher(event.Listener):
     def on_start(self, event: Any) -> None:
         if _ours(event) is not None:
             NOTICE.began()
+            GARBAGE.began()
 
     def on_end(self, event: Any) -> None:
         kept = _ours(event)
         if kept is not None:
+            GARBAGE.ended()
             NOTICE.ended()
             if tuple(event.data["args"]) not in event.data["dispatcher"].overloads:  # it failed, and nothing is saved
                 kept.done()
