@@ -32,8 +32,13 @@ _OUT = "File for the whole result, .parquet, .csv, .tsv or .jsonl."
 Output = Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help=_OUT, show_default=False)]
 _EXPLAIN = "Say what the query does, which constraints could help, and after a run what its joins held."
 Explain = Annotated[bool, typer.Option("--explain", help=_EXPLAIN)]
-_MODE = "'watch' to have constraints reported, 'auto' to release rows by those that hold."
-Constraints = Annotated[str | None, typer.Option("--constraints", metavar="MODE", help=_MODE, show_default=False)]
+_CONSTRAINTS = (
+    "watch to have constraints reported, auto to release rows by those that hold, or what is known of sources: "
+    "'C is unique on pid', 'C -> B within 5 s'; may be repeated."
+)
+Constraints = Annotated[
+    list[str] | None, typer.Option("--constraints", metavar="WHAT", help=_CONSTRAINTS, show_default=False)
+]
 
 
 def cql(
@@ -112,12 +117,14 @@ def _times(given: Any) -> str | dict[str, str] | None:
     return named
 
 
-def _options(memory: str | None, policy: str, constraints: str | None) -> dict[str, Any]:
+def _options(memory: str | None, policy: str, constraints: list[str] | None) -> dict[str, Any]:
     found: dict[str, Any] = {} if policy == "auto" else {"policy": policy}
     if memory is not None:
         found["memory"] = memory
-    if constraints is not None:
-        found["constraints"] = constraints
+    if constraints:
+        from windrow.cli import texts
+
+        found["constraints"] = texts.constraints(constraints)
     return found
 
 
