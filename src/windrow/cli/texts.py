@@ -231,7 +231,7 @@ def _value(text: str) -> Any:
         return text[1:-1]
     try:
         value = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):  # the second for thousands of brackets
         return text
     return value if isinstance(value, (bool, int, float, str)) else text
 
