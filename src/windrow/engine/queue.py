@@ -409,7 +409,9 @@ def _check_unit(query: Query, per: Duration) -> None:
     for stream in query.streams:
         size = stream.window.size
         if isinstance(size, Duration) and size.amount and size.unit != per.unit:
-            raise SpecError(f"per is {per}, and the window of {stream.name!r} {size}: per needs a unit of the same kind")
+            raise SpecError(
+                f"per is {per}, and the window of {stream.name!r} {size}: per needs a unit of the same kind"
+            )
 
 
 def _check_query(engine: Any) -> None:

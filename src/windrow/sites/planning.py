@@ -21,7 +21,7 @@ from windrow.sites.figures import Figures, earliest, measured
 from windrow.sites.links import Links
 from windrow.sites.planners import PLANNERS, Choice, Search, plan_all, shared, total
 from windrow.sites.plans import Plan
-from windrow.sites.programs import program
+from windrow.sites.programs import program as known_program
 from windrow.spec import Query
 from windrow.spec.durations import parse_duration
 
@@ -135,7 +135,7 @@ def plan(
     _check_places(query, sites, result_at)
     programs = tuple(programs if isinstance(programs, tuple) else listed(programs, "programs"))
     for each in programs:
-        program(each)
+        known_program(each)
     parse_duration(delay, "the delay")
     if not number(step_seconds, "step_seconds"):
         raise SpecError("step_seconds must be more than nothing")

@@ -175,7 +175,7 @@ def _read(data: memoryview, at: int) -> tuple[Entry, int] | None:
 
 
 def _refuse_damage(path: Path, data: memoryview, at: int) -> None:
-    """Raise an error if an entry that cannot be read is not the last one: whoever was killed wrote nothing behind it."""
+    """Raise an error if whole entries follow one that cannot be read: whoever was killed wrote nothing behind it."""
     for found in re.finditer(rb'\{"', data[at:]):  # as the headers of entries begin
         behind = at + found.start() - _HEAD.size
         if behind > at and _read(data, behind) is not None:
