@@ -266,3 +266,13 @@ def test_options_that_only_columns_decide_about_are_taken_by_start() -> None:
     running = wr.cql(text).start(time="t", constraints=[wr.Unique("L", "k")], policy="prob", memory=100)
     rows = {"L": pa.table({"t": [1], "k": [1]}), "R": pa.table({"t": [2], "j": [1], "v": [7]})}
     assert running.push(rows, watermark=9)["v"].to_pylist() == [7]
+
+
+def test_constraints_that_can_be_gone_through_once_are_used() -> None:
+    rows = {name: pa.table({"t": [1, 2, 3], "k": [1, 2, 3]}) for name in ("L", "R")}
+    for result in (
+        wr.cql(JOIN).run(rows, time="t", constraints=(wr.Unique(name, "k") for name in rows)),
+        wr.cql(JOIN).run(rows, time="t", constraints=[wr.Unique(name, "k") for name in rows]),
+    ):
+        assert result.joins[0][1].released == 6
+    assert len(wr.cql(JOIN).query(time="t", constraints=(wr.Unique(name, "k") for name in rows)).constraints) == 2

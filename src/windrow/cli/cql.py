@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from windrow.cli import options
+from windrow.cli import options as shared
 from windrow.errors import CqlError, InputError, SpecError
 
 if TYPE_CHECKING:
@@ -47,11 +47,11 @@ def cql(
     time: Time = None,
     output: Output = None,
     explain: Explain = False,
-    memory: options.Memory = None,
-    policy: options.Policy = "auto",
+    memory: shared.Memory = None,
+    policy: shared.Policy = "auto",
     constraints: Constraints = None,
-    as_json: options.AsJson = False,
-    quiet: options.Quiet = False,
+    as_json: shared.AsJson = False,
+    quiet: shared.Quiet = False,
 ) -> None:
     """Run a query text over files, as if their rows came one after the other in order of time.
 
@@ -63,6 +63,7 @@ def cql(
     text = _text(query)
     try:
         asked = Cql(text)
+        options = _options(memory, policy, constraints)
         files = _named(stream or (), "--stream")
         if output is not None:
             _check_output(output, files.values())
@@ -73,7 +74,7 @@ def cql(
         result, seconds = None, 0.0
         if tables:
             begun = perf_counter()
-            result = asked.run(tables, time=_times(time or ()), **_options(memory, policy, constraints))
+            result = asked.run(tables, time=_times(time or ()), **options)
             seconds = perf_counter() - begun
     except CqlError as error:
         raise CqlError(_one_line(error, text)) from None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from windrow.cql.blocks import options_for
@@ -20,13 +20,16 @@ SAID = ("streams", "on", "select", "order", "value", "probe_order")
 KNOWN = tuple(name for name in Query.__dataclass_fields__ if name not in SAID)
 
 
-def check_options(
+def checked_options(
     selects: Sequence[Select], text: str, options: Mapping[str, Any], signed: Collection[str] = ()
-) -> None:
-    """Refuse options that no join of the text could have; `signed` are the streams that bring deletions.
+) -> dict[str, Any]:
+    """The options, if a join of the text could have them; `signed` are the streams that bring deletions.
 
     What depends on the columns of streams is looked at when these are known.
     """
+    options = dict(options)
+    if isinstance(options.get("constraints"), Iterator):  # which can be gone through once
+        options["constraints"] = tuple(options["constraints"])
     for name in options:
         if name in SAID:
             raise SpecError(f"{name} is said by the query text: leave it out")
@@ -43,6 +46,7 @@ def check_options(
         _check_join(select, text, {**options, "constraints": declared}, signed)
     if not joins:  # which none of them is for; what they say must still be something
         Query(streams=[Stream("a"), Stream("b")], on="k", **options)
+    return options
 
 
 def check_columns(what: str, given: Any, names: Sequence[str]) -> None:

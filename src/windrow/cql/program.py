@@ -16,7 +16,7 @@ from windrow.cql.continuous import Continuous
 from windrow.cql.explaining import explained
 from windrow.cql.joining import is_plain, join_query, other_conditions, plain_window
 from windrow.cql.naming import columns_read, resolve
-from windrow.cql.options import check_columns, check_options
+from windrow.cql.options import check_columns, checked_options
 from windrow.cql.parsing import parse
 from windrow.cql.results import CqlResult, result_of
 from windrow.cql.syntax import Column, Select, Source
@@ -85,7 +85,7 @@ class Cql:
             options: of the joins: memory, policy, constraints, and the like, as in `windrow.Query`. A budget is for one
                 join, so a text with several of them takes none.
         """
-        self._check_options(options, time)
+        options = self._checked(options, time)
         self._check_given(tables)
         given = {name: as_table(tables[name], name) for name in self.streams}
         setting = self._setting({name: table.schema for name, table in given.items()}, time, {}, options)
@@ -117,7 +117,7 @@ class Cql:
             lateness: how far behind the newest time of its stream a row may come.
             options: of the joins, as in `run`. A budget in bytes is for all that the query holds.
         """
-        self._check_options(options, time, sign)
+        options = self._checked(options, time, sign)
         found = Continuous(self.tree, _Start(self, time, sign, options), parse_duration(lateness, "lateness"))
         if schemas is not None:
             self._check_given(schemas)
@@ -145,7 +145,7 @@ class Cql:
             tables: where names are looked up; without them every column must say which source it is of.
             options: memory, policy, constraints, and the like, as in `windrow.Query`.
         """
-        self._check_options(options, time)
+        options = self._checked(options, time)
         given = {name: as_table(data, name) for name, data in (tables or {}).items()}
         clocks = {name: _of(time, name) for name in self.streams}
         whole = any(pa.types.is_integer(t.schema.field(clocks[n]).type) for n, t in given.items() if clocks.get(n))
@@ -178,7 +178,7 @@ class Cql:
         from windrow.spark.texts import text_on_spark
 
         self._check_given(frames)
-        self._check_options(options, time, sign)
+        options = self._checked(options, time, sign)
         check_frames(self.streams, frames)
         known = {name: list(frame.columns) for name, frame in frames.items()}
         clocks = {name: _chosen_time(name, known[name], _moments_of(frame), time) for name, frame in frames.items()}
@@ -229,12 +229,12 @@ class Cql:
         streams = [Stream(s.alias, clocks[str(s.what)], plain_window(s.window, timed)) for s in tree.sources]
         return join_query(block, streams, [Output(str(value), name) for name, value in block.items], **options)
 
-    def _check_options(self, options: Mapping[str, Any], time: Times = None, sign: Times = None) -> None:
-        """Refuse what is said beside the text and cannot be meant."""
+    def _checked(self, options: Mapping[str, Any], time: Times = None, sign: Times = None) -> dict[str, Any]:
+        """The options; what is said beside the text and cannot be meant is refused."""
         check_columns("time", time, self.streams)
         check_columns("sign", sign, self.streams)
         signed = [name for name in self.streams if _of(sign, name) is not None]
-        check_options(list(_selects(self.tree)), self.text, options, signed)
+        return checked_options(list(_selects(self.tree)), self.text, options, signed)
 
     def _check_given(self, tables: Mapping[str, Any]) -> None:
         for name in tables:
