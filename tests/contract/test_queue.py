@@ -260,7 +260,12 @@ def test_service_is_per_unit_of_the_streams_time() -> None:
     queue.serve(0)
     assert queue.metrics.engine.arrived == 9
     with pytest.raises(SpecError, match="needs a unit"):
-        bare = wr.Queue(wr.Engine(wr.Query(streams=streams, on="k")), service=1, capacity=5)
+        wr.Queue(wr.Engine(wr.Query(streams=streams, on="k")), service=1, capacity=5)
+    with pytest.raises(SpecError, match="needs a unit"):
+        wr.Queue(wr.Engine(query()), service=1, capacity=5, per="1 minute")
+    endless = [wr.Stream(name, "t") for name in NAMES]
+    bare = wr.Queue(wr.Engine(wr.Query(streams=endless, on="k")), service=1, capacity=5)
+    with pytest.raises(SpecError, match="needs a unit"):  # which only the times tell
         bare.push({"left": table, "right": table})
 
 
@@ -282,7 +287,7 @@ def test_what_a_queue_cannot_stand_before_is_refused() -> None:
             wr.Queue(wr.Engine(query()), **options)  # type: ignore[arg-type]
     band = wr.Query(streams=[wr.Stream(n, "t", 5) for n in NAMES], on=wr.Band("left.k", "right.k", 1))
     with pytest.raises(SpecError, match="no equality"):
-        wr.Queue(wr.Engine(band), capacity=3).push(tables([(0, 0, 0, 0)]))
+        wr.Queue(wr.Engine(band), capacity=3)
     with pytest.raises(SnapshotError, match=r"Engine\.restore"):
         wr.Queue.restore(wr.Engine(query()).snapshot())
     fresh = wr.Queue.restore(wr.Queue(wr.Engine(query()), service=INF, capacity=3).snapshot())

@@ -23,7 +23,7 @@ from tests.running import assert_same, examples, multiset
 
 from windrow.errors import InputError, SnapshotError
 from windrow.sites.ground.description import describe
-from windrow.sites.ground.keeping import Entry, Keeping
+from windrow.sites.ground.keeping import _HEAD, Entry, Keeping
 from windrow.sites.ground.outbox import Outbox
 from windrow.sites.ground.results import results
 from windrow.sites.ground.running import Event, Running
@@ -169,6 +169,44 @@ def test_an_entry_that_is_half_written_is_cut_off(tmp_path: Path) -> None:
         keeping = Keeping(tmp_path, "A", "x")
         assert [entry.facts["k"] for entry in keeping.restore()[1]] == [*found, 9]
         keeping.close()
+
+
+def test_an_entry_that_is_damaged_while_whole_ones_follow_is_an_error(tmp_path: Path) -> None:
+    """A bit that turns anywhere but in the last entry: nothing is cut off, and the error says where and what to do."""
+    journal = tmp_path / "journal-0"
+    keeping = Keeping(tmp_path, "A", "x")
+    list(keeping.restore()[1])
+    for k in range(4):
+        keeping.add(Entry("feed", {"k": k}, b"body" * k))
+    keeping.flush()
+    keeping.close()
+    whole = journal.read_bytes()
+    last = whole.rindex(b'{"k":3') - _HEAD.size
+    for place in range(len(whole)):
+        damaged = bytearray(whole)
+        damaged[place] ^= 1 << place % 8
+        journal.write_bytes(damaged)
+        keeping = Keeping(tmp_path, "A", "x")
+        if place < last:
+            with pytest.raises(SnapshotError, match=r"journal-0 is damaged: the entry at byte [\d,]+ cannot be read"):
+                list(keeping.restore()[1])
+            assert journal.read_bytes() == damaged
+        else:  # as if it had not been written to its end
+            assert [entry.facts["k"] for entry in keeping.restore()[1]] == [0, 1, 2]
+        keeping.close()
+
+
+def test_a_journal_that_ends_in_zeros_is_cut_off(tmp_path: Path) -> None:
+    """What a file system leaves of a file that had grown when the machine went down."""
+    keeping = Keeping(tmp_path, "A", "x")
+    list(keeping.restore()[1])
+    keeping.add(Entry("feed", {"k": 0}))
+    keeping.close()
+    with (tmp_path / "journal-0").open("ab") as file:
+        file.write(bytes(5_000))
+    keeping = Keeping(tmp_path, "A", "x")
+    assert [entry.facts["k"] for entry in keeping.restore()[1]] == [0]
+    keeping.close()
 
 
 def test_a_folder_is_of_one_process_and_one_description(tmp_path: Path) -> None:

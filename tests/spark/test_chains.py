@@ -6,6 +6,7 @@ states of several joins in one query that are taken for each other.
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -102,3 +103,33 @@ def test_a_join_that_begins_with_an_aggregation_and_goes_on_after_a_restart(
     expected = by_spark(counted(sides["left"].where(FEW)), sides["right"], select).where(F.col("ts") <= F.lit(closed))
     assert_same(multiset(found), multiset(expected.toArrow()), f"seed {folders.seed}")
     assert found.num_rows > 20
+
+
+def test_equal_joins_in_one_query_are_all_warm(
+    spark: Any, rocksdb: None, sides: dict[str, Any], folders: Folders, tmp_path: Path
+) -> None:
+    """Three joins with the same settings, two of them with the same rows, each with a warm place of its own, also after
+    a restart."""
+    files = {side: sorted(path.glob("*.parquet")) for side, path in folders.paths.items()}
+    live = {}
+    for side, path in folders.paths.items():
+        (tmp_path / side).mkdir()
+        schema = spark.read.parquet(str(path)).schema
+        stream = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(tmp_path / side))
+        live[side] = stream.select("id", "ts", "number")
+    joins = [by_windrow(live["left"], live["right"], IDS) for _ in range(2)]
+    joins.append(by_windrow(live["left"].where(FEW), live["right"], IDS))
+    assert len(files["left"]) >= 6
+    for part in (slice(0, 3), slice(3, None)):
+        for side, names in files.items():
+            for name in names[part]:
+                shutil.copy2(name, tmp_path / side / name.name)
+        query = written(joins[0].union(joins[1]).union(joins[2]), tmp_path)
+        told = wr.spark.metrics(query).to_dict()["joins"]
+    found = spark.read.parquet(str(tmp_path / "rows")).toArrow()
+    all_rows = by_spark(sides["left"], sides["right"], IDS)
+    few = by_spark(sides["left"].where(FEW), sides["right"], IDS)
+    assert_same(multiset(found), multiset(all_rows.union(all_rows).union(few).toArrow()), f"seed {folders.seed}")
+    assert [join["matched"] for join in told] == [all_rows.count(), all_rows.count(), few.count()]
+    for join in told:
+        assert join["warm"]["rebuilt"] == 0 < join["warm"]["attached"]

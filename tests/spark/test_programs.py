@@ -132,3 +132,18 @@ def test_the_run_of_the_demo() -> None:
     assert (run.matched, run.shed, run.batches) == (exact.exact_matched, 0, on_spark.PIECES)
     shed = on_spark.stream(query, tables)
     assert shed.shed > 0 and 0.5 < shed.matched / exact.exact_matched < 1
+
+
+def test_constraints_release_rows_on_spark_and_are_reported(files: Path) -> None:
+    left = pa.table({"k": list(range(400)), "ts": [FIRST + timedelta(seconds=k) for k in range(400)]})
+    pq.write_table(left, "l.parquet")
+    with open_writer(Path("r.csv"), left.schema) as writer:
+        writer.write(left)
+    promises = ("--constraints", "left is unique on k", "--constraints", "right is unique on k")
+    there = join("--engine", "spark", "--shards", "2", "--json", *promises, out="there.parquet")
+    assert there.exit_code == 0, there.stderr
+    found = json.loads(there.stdout)
+    assert (found["matched"], found["released"], found["arrived"]) == (400, 800, 800)
+    assert found["constraints"]["right is unique on k"] == {
+        "k": None, "used": True, "seen": 0, "measured": 0, "violations": 0, "released": 400,
+    }  # fmt: skip

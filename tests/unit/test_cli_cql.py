@@ -95,7 +95,7 @@ def test_a_text_may_be_in_a_file(files: Path) -> None:
         ((TEXT, *STREAMS, "--time", "R=t"), "--time takes one column for all streams, or NAME=COLUMN"),
         ((TEXT, "--stream", "L=none.csv", "--time", "t"), "none.csv"),
         (("none.cql", *STREAMS), "none.cql: cannot be read"),
-        ((TEXT, *STREAMS, "--constraints", "always"), "constraints must be None, 'watch', 'auto'"),
+        ((TEXT, *STREAMS, "--constraints", "always"), "--constraints: cannot read 'always'; write watch, auto"),
     ],
 )
 def test_refusals_are_one_line(files: Path, words: tuple[str, ...], says: str) -> None:

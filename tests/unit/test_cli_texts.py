@@ -52,3 +52,8 @@ def test_what_a_filter_means(text: str, side: str, column: str, op: str, value: 
 def test_what_is_no_filter(text: str) -> None:
     with pytest.raises(SpecError):
         texts.filters([text])
+
+
+def test_a_value_of_thousands_of_brackets_is_a_text() -> None:
+    brackets = "[" * 100_000
+    assert texts.filters([f"left.x = {brackets}"])["left"][0].value == brackets

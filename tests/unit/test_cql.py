@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import windrow as wr
-from windrow.cql.parsing import parse
+from windrow.cql.parsing import MOST_NESTED, parse
 from windrow.errors import CqlError, InputError, SpecError, UnknownColumn
 
 PAIR = {
@@ -272,3 +272,61 @@ Q is unique on k; Q -> L; Q is ordered on k; Q is clustered on k"""
     with pytest.raises(CqlError, match=r"which source is 'x' a column of\? Write L.x or R.x"):
         wr.cql("Select x From L, R Where L.k = R.k").explain()
     assert "joined by" in wr.cql("Select x From L, R Where L.k = R.k").explain(PAIR)
+
+
+# ------------------------------------------------------------------------------------------ long and deep texts
+
+LONG = 5_000
+ONE = {"L": pa.table({"t": [1, 2], "v": [3, 4]})}
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("Select L.v as x From L Where " + " and ".join(f"L.v > {k}" for k in range(-LONG, 4)), [4]),
+        ("Select L.v as x From L Where " + " or ".join(f"L.v = {k}" for k in range(4, LONG)), [4]),
+        ("Select L.v as x From L Where L.v in (" + ", ".join(map(str, range(4, LONG))) + ")", [4]),
+        ("Select " + " + ".join(["L.v"] * LONG) + " as x From L", [3 * LONG, 4 * LONG]),
+        ("Select " + " - 1 + ".join(["L.v"] * LONG) + " as x From L", [2 * LONG + 1, 3 * LONG + 1]),
+        ("Select sum(L.v) as x From L Having " + " and ".join(["sum(L.v) > 0"] * LONG), [3, 7]),
+        ("Select L.v as x From L Where " + "(" * LONG + "L.v > 3" + ")" * LONG, [4]),
+    ],
+)
+def test_chains_and_parentheses_may_have_any_length(text: str, values: list[int]) -> None:
+    assert wr.cql(text).run(ONE, time="t").table["x"].to_pylist() == values
+    assert wr.cql(text).explain()
+    running = wr.cql(text).start(time="t")
+    found = running.push(ONE, watermark=9).to_pylist()
+    assert [row["x"] for row in found if row["change"] == 1 and row["x"] is not None] == values
+
+
+@pytest.mark.parametrize("op", ["-", "/", "%", "+", "*"])
+def test_chains_are_computed_from_left_to_right(op: str) -> None:
+    rows = {"L": pa.table({"t": [1], "a": [97], "b": [11], "c": [7]})}
+    table = wr.cql(f"Select a {op} b {op} c as x, a - b {op} c + 1 as y From L").run(rows, time="t").table
+    assert table["x"].to_pylist() == [eval(f"97 {op} 11 {op} 7")]
+    assert table["y"].to_pylist() == [eval(f"97 - 11 {op} 7 + 1")]
+    assert str(parse(f"Select a {op} b - c From L").items[0].value).count("b") == 1
+
+
+def nested_blocks(levels: int) -> str:
+    text = "Select L.v From L [Range 5]"
+    for _ in range(levels - 1):
+        text = f"Select A.v From ({text}) As A"
+    return text
+
+
+def nested_operations(levels: int) -> str:
+    """A comparison, operations in parentheses, and a column: as many levels."""
+    return "Select L.v From L [Range 5] Where " + "1 + (" * (levels - 2) + "L.v" + ")" * (levels - 2) + " > 0"
+
+
+@pytest.mark.parametrize("text", [nested_blocks, nested_operations])
+def test_what_is_nested_too_deep_is_refused_with_the_limit(text: Any) -> None:
+    assert wr.cql(text(MOST_NESTED)).run(ONE, time="t").table["v"].to_pylist() == [3, 4]
+    assert wr.cql(text(MOST_NESTED)).start(time="t").push(ONE, watermark=9).num_rows == 4
+    for levels in (MOST_NESTED + 1, 20 * MOST_NESTED, 100 * MOST_NESTED):
+        with pytest.raises(CqlError, match=r"nested more than 64 levels deep here: .* take parentheses out"):
+            wr.cql(text(levels))
+    with pytest.raises(CqlError, match="nested more than 64 levels"):
+        wr.cql("Select L.v From L Where " + "not " * 10_000 + "L.v > 0")

@@ -225,3 +225,54 @@ def test_a_condition_holds_alike_with_and_without_a_join(condition: str, expecte
     alone = wr.cql(f"Select A.t as x From A [Range 50] Where {condition}").run({"A": table}, time="t")
     joined = wr.cql(f"Select Istream(A.t as x) From A [Range 50], B [Range 50] Where A.k = B.k and {condition}")
     assert alone.table["x"].to_pylist() == joined.run(both, time="t").table["x"].to_pylist() == expected
+
+
+JOIN = "Select Istream(L.k, R.t) From L [Range 300], R [Range 300] Where L.k = R.k"
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "says"),
+    [
+        (JOIN, {"polcy": "prob"}, "did you mean 'policy'"),
+        (JOIN, {"policy": "prop"}, "did you mean 'prob'"),
+        (JOIN, {"memory": "lots"}, "cannot read 'lots'"),
+        (JOIN, {"seed": -1}, "seed must be at least 0"),
+        (JOIN, {"on_full": "burn"}, "one of 'shed', 'fail'"),
+        (JOIN, {"sample": 2.0, "memory": 10}, "must be below 1"),
+        (JOIN, {"constraints": "always"}, "constraints must be None"),
+        (JOIN, {"constraints": ["L -> R"]}, "a list of Integrity"),
+        (JOIN, {"constraints": [wr.Unique("L", "other")]}, "other"),
+        (JOIN, {"constraints": wr.Unique("M", "k")}, "no join of this text has together"),
+        (JOIN, {"on_violation": "demote"}, "set constraints"),
+        (JOIN, {"sign": "s", "memory": 10}, "brings deletions"),
+        (JOIN, {"sign": {"M": "s"}}, "the query has no stream 'M'"),
+        (JOIN, {"sign": 5}, "sign must be a column"),
+        (JOIN, {"time": 5}, "time must be a column"),
+        (JOIN, {"time": {"L": 5}}, "needs the name of a column"),
+        (JOIN, {"time": {"M": "t"}}, "the query has no stream 'M'"),
+        (JOIN, {"lateness": "soon"}, "lateness"),
+        ("Select Istream(v) From L [Range 3], R [Range 3] Where L.k = R.k", {"policy": "prop"}, "did you mean 'prob'"),
+        ("Select count(*) as n From L [Range 5]", {"policy": "prop"}, "did you mean 'prob'"),
+        ("Select count(*) as n From L [Range 5]", {"polcy": "prob"}, "did you mean 'policy'"),
+    ],
+)
+def test_options_that_cannot_be_meant_are_refused_by_start_itself(text: str, options: Any, says: str) -> None:
+    with pytest.raises(WindrowError, match=says):
+        wr.cql(text).start(**{"time": "t", **options})
+
+
+def test_options_that_only_columns_decide_about_are_taken_by_start() -> None:
+    text = "Select Istream(v) From L [Range 3], R [Range 3] Where k = j"
+    running = wr.cql(text).start(time="t", constraints=[wr.Unique("L", "k")], policy="prob", memory=100)
+    rows = {"L": pa.table({"t": [1], "k": [1]}), "R": pa.table({"t": [2], "j": [1], "v": [7]})}
+    assert running.push(rows, watermark=9)["v"].to_pylist() == [7]
+
+
+def test_constraints_that_can_be_gone_through_once_are_used() -> None:
+    rows = {name: pa.table({"t": [1, 2, 3], "k": [1, 2, 3]}) for name in ("L", "R")}
+    for result in (
+        wr.cql(JOIN).run(rows, time="t", constraints=(wr.Unique(name, "k") for name in rows)),
+        wr.cql(JOIN).run(rows, time="t", constraints=[wr.Unique(name, "k") for name in rows]),
+    ):
+        assert result.joins[0][1].released == 6
+    assert len(wr.cql(JOIN).query(time="t", constraints=(wr.Unique(name, "k") for name in rows)).constraints) == 2

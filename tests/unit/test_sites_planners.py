@@ -191,6 +191,28 @@ def test_nonsense_is_refused() -> None:
     sites = {"a": "A", "b": "B"}
     with pytest.raises(SpecError, match="samples="):
         plan(query, sites)
+    samples = dict.fromkeys("ab", SCHEMA.empty_table())
+    for option, says in (
+        ({"sites": {"a": "A"}}, "sites must say where each of the streams a, b is"),
+        ({"sites": 5}, "sites must say where"),
+        ({"sites": {"a": "A", "b": 5}}, "the site of stream 'b'"),
+        ({"query": "a join b"}, "plan takes a Query, got str"),
+        ({"result_at": 5}, "result_at must be a text"),
+        ({"programs": ("SP-X",)}, "there is no program 'SP-X'"),
+        ({"programs": "SP-S"}, "programs must be a list"),
+        ({"model": "rough"}, "model must be one of"),
+        ({"delay": "soon"}, "the delay: cannot read 'soon'"),
+        ({"origin": "today"}, "origin must be a whole number"),
+        ({"step_seconds": 0}, "step_seconds must be more than nothing"),
+        ({"step_seconds": "long"}, "step_seconds must be a number"),
+        ({"links": {"A - B": 5}}, "the link 'A - B' must be a Link"),
+        ({"links": {"A - B": {"speed": 5}}}, "Link has no field 'speed'"),
+        ({"samples": {"a": samples["a"]}}, "samples must have one for each of the streams a, b"),
+        ({"figures": 5}, "figures must be Figures"),
+        ({"samples": None, "schemas": dict.fromkeys("ab", SCHEMA)}, "samples= of the streams, or figures="),
+    ):
+        with pytest.raises(SpecError, match=says):
+            plan(**{"query": query, "sites": sites, "samples": samples, **option})
     for bad in ({}, {"a": [("b", "SP-X")], "b": [("a", "SP-S")]}, {"a": [("b", "SP-S")]}, {"a": [], "b": []}):
         with pytest.raises(SpecError):
             Plan(query, sites, bad, interval=10)

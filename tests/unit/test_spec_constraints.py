@@ -154,3 +154,10 @@ def test_promises_that_differ_in_k_alone_have_a_line_each() -> None:
     found = {text: line.k for text, line in engine.metrics.constraints.items()}
     one = "a is clustered on k"
     assert found == {f"{one} within 1 rows": 1, f"{one} within 7 rows": 7, f"{one}, in time": 3}
+
+
+@pytest.mark.parametrize("demote", ["demote", wr.Demote(disk="2 GB")])
+def test_rows_on_disk_and_deletions_do_not_go_together(demote: object) -> None:
+    streams = [wr.Stream("a", "t", 5, sign="op"), wr.Stream("b", "t", 5)]
+    with pytest.raises(SpecError, match="brings deletions, which do not find rows on disk"):
+        wr.Query(streams=streams, on="k", constraints="auto", on_violation=demote)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from windrow.cli import options
+from windrow.cli import options as shared
 from windrow.errors import CqlError, InputError, SpecError
 
 if TYPE_CHECKING:
@@ -32,8 +32,13 @@ _OUT = "File for the whole result, .parquet, .csv, .tsv or .jsonl."
 Output = Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help=_OUT, show_default=False)]
 _EXPLAIN = "Say what the query does, which constraints could help, and after a run what its joins held."
 Explain = Annotated[bool, typer.Option("--explain", help=_EXPLAIN)]
-_MODE = "'watch' to have constraints reported, 'auto' to release rows by those that hold."
-Constraints = Annotated[str | None, typer.Option("--constraints", metavar="MODE", help=_MODE, show_default=False)]
+_CONSTRAINTS = (
+    "watch to have constraints reported, auto to release rows by those that hold, or what is known of sources: "
+    "'C is unique on pid', 'C -> B within 5 s'; may be repeated."
+)
+Constraints = Annotated[
+    list[str] | None, typer.Option("--constraints", metavar="WHAT", help=_CONSTRAINTS, show_default=False)
+]
 
 
 def cql(
@@ -42,11 +47,11 @@ def cql(
     time: Time = None,
     output: Output = None,
     explain: Explain = False,
-    memory: options.Memory = None,
-    policy: options.Policy = "auto",
+    memory: shared.Memory = None,
+    policy: shared.Policy = "auto",
     constraints: Constraints = None,
-    as_json: options.AsJson = False,
-    quiet: options.Quiet = False,
+    as_json: shared.AsJson = False,
+    quiet: shared.Quiet = False,
 ) -> None:
     """Run a query text over files, as if their rows came one after the other in order of time.
 
@@ -58,6 +63,7 @@ def cql(
     text = _text(query)
     try:
         asked = Cql(text)
+        options = _options(memory, policy, constraints)
         files = _named(stream or (), "--stream")
         if output is not None:
             _check_output(output, files.values())
@@ -68,7 +74,7 @@ def cql(
         result, seconds = None, 0.0
         if tables:
             begun = perf_counter()
-            result = asked.run(tables, time=_times(time or ()), **_options(memory, policy, constraints))
+            result = asked.run(tables, time=_times(time or ()), **options)
             seconds = perf_counter() - begun
     except CqlError as error:
         raise CqlError(_one_line(error, text)) from None
@@ -112,12 +118,14 @@ def _times(given: Any) -> str | dict[str, str] | None:
     return named
 
 
-def _options(memory: str | None, policy: str, constraints: str | None) -> dict[str, Any]:
+def _options(memory: str | None, policy: str, constraints: list[str] | None) -> dict[str, Any]:
     found: dict[str, Any] = {} if policy == "auto" else {"policy": policy}
     if memory is not None:
         found["memory"] = memory
-    if constraints is not None:
-        found["constraints"] = constraints
+    if constraints:
+        from windrow.cli import texts
+
+        found["constraints"] = texts.constraints(constraints)
     return found
 
 

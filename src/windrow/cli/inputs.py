@@ -101,6 +101,8 @@ def _named(query: Query, side: str) -> list[str]:
     stream = query.stream(side)
     references = [ref for predicate in query.predicates for ref in predicate.columns]
     references += [output.column for output in query.select or ()]
+    promised = query.constraints if isinstance(query.constraints, tuple) else ()
+    references += [f"{name}.{column}" for constraint in promised for name, column in constraint.columns_of]
     own = [ref.removeprefix(f"{side}.") for ref in references if ref.startswith(f"{side}.")]
     times = [stream.time] if stream.time else []
     return list(dict.fromkeys([*times, *own, *(filter_.column for filter_ in stream.where)]))

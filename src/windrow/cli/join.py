@@ -46,6 +46,8 @@ def join(
     where: options.Where = None,
     on_full: options.OnFull = "shed",
     sample: options.Sample = None,
+    constraints: options.Constraints = None,
+    on_violation: options.OnViolation = "lose",
     seed: options.Seed = 0,
     engine: options.EngineName = "embedded",
     shards: options.Shards = None,
@@ -80,6 +82,8 @@ def join(
         seed=seed,
         sample=texts.sample(sample),
         shards=shards,
+        constraints=texts.constraints(constraints or ()),
+        on_violation=texts.on_violation(on_violation),
     )
     one_of(engine, ("embedded", "spark"), "--engine")
     errors = Console(stderr=True, quiet=quiet)
@@ -94,7 +98,7 @@ def join(
     if as_json:
         typer.echo(json.dumps(summary.to_dict(), allow_nan=False))
     elif not quiet:
-        Console().print(summary.table())
+        Console().print(*summary.tables())
 
 
 def sides(left: str | None, right: str | None) -> dict[str, str]:

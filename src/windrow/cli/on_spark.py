@@ -42,6 +42,8 @@ def join(query: Query, inputs: dict[str, Input], output: Path, recall: bool, err
 
     if any(stream.lateness.amount for stream in query.streams):
         raise SpecError("--lateness is about the order of rows in the files, which Spark does not keep: leave it out")
+    if query.demotes is not None:
+        raise SpecError("--on-violation demote is for --engine embedded: on Spark broken constraints lose matches")
     if output.exists():
         raise InputError(f"{output}: this exists already, and Spark writes a folder; choose another name")
     shards = query.shards or min(os.cpu_count() or 1, MOST_SHARDS)

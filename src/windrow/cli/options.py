@@ -86,6 +86,18 @@ _SAMPLE = (
 )
 Sample = Annotated[str | None, _option("--sample", kind="P", help=_SAMPLE)]
 
+_CONSTRAINTS = (
+    "What is known about the files, so that rows that cannot match any more are released: 'left is unique on id', "
+    "'left -> right within 100 rows', 'left is clustered on id within 5 s', 'left is ordered on id within 0 rows'; may "
+    "be repeated. Or auto, for what is found by watching them (auto:margin=1.5), or watch, to have that reported only."
+)
+Constraints = Annotated[list[str] | None, _option("--constraints", kind="WHAT", help=_CONSTRAINTS)]
+_VIOLATION = (
+    "What a broken constraint costs: lose the matches of released rows, or demote such rows to disk, where they are "
+    "found (demote:folder=DIR,disk=20GB)."
+)
+OnViolation = Annotated[str, _option("--on-violation", kind="lose|demote", help=_VIOLATION, show=True)]
+
 Seed = Annotated[int, _option("--seed", help="Seed of every random choice.", show=True)]
 
 _ENGINE = (

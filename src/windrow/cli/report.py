@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from windrow.engine import Metrics
 
 COUNTERS = ("arrived", "shed", "late", "ignored", "expired", "released", "resident_rows")
+DEMOTED = {"rows": "demoted to disk", "found": "found on disk", "dropped": "dropped from disk"}
 
 
 @contextmanager
@@ -50,6 +51,22 @@ class Summary:
         own = {"memory": self.memory, "output": self.output, "seconds": round(self.seconds, 6)}
         return {**self.metrics.to_dict(), **own, "rows_per_second": round(self.rows_per_second)}
 
+    def tables(self) -> list[Table]:
+        """What is shown in the end: the counters, and what is known of constraints, if there are any."""
+        return [self.table(), *([self.constraints()] if self.metrics.constraints else [])]
+
+    def constraints(self) -> Table:
+        """Each constraint: whether rows are released by it, with which k, and what came of it."""
+        table = Table(box=SIMPLE_HEAD, pad_edge=False)
+        table.add_column("constraint")
+        for name in ("used", "k", "measured", "violations", "released"):
+            table.add_column(name, justify="right")
+        for text, known in self.metrics.constraints.items():
+            figures = (known.measured, known.violations, known.released)
+            k = "" if known.k is None or " within " in text else f"{known.k:,}"  # a declared one's text has it
+            table.add_row(text, "yes" if known.used else "no", k, *(f"{figure:,}" for figure in figures))
+        return table
+
     def table(self) -> Table:
         """The closing table: counters per stream and in all."""
         metrics = self.metrics
@@ -59,13 +76,17 @@ class Summary:
             table.add_column(name, justify="right")
         blank = [""] * len(metrics.streams)
         for counter in COUNTERS:
-            if counter == "released" and not metrics.total(counter):
-                continue  # nothing releases rows yet in most queries
+            if counter == "released" and not metrics.constraints:
+                continue
             counts = [getattr(stream, counter) for stream in metrics.streams.values()]
             label = "still held" if counter == "resident_rows" else counter
             table.add_row(label, *(f"{count:,}" for count in (*counts, sum(counts))))
             if counter == "arrived":
                 table.add_row("matched", *blank, f"{metrics.matched:,}")
+        for counter, label in DEMOTED.items():
+            counts = [getattr(stream, counter) for stream in metrics.demoted.values()]
+            if counts:
+                table.add_row(label, *(f"{count:,}" for count in (*counts, sum(counts))))
         table.add_row("recall", *blank, _recall(metrics), end_section=True)
         table.add_row("memory", *blank, self.memory)
         table.add_row("peak bytes", *blank, f"{metrics.peak_bytes:,}")

@@ -1,4 +1,4 @@
-"""What the options of the command line say: conditions, filters, columns and statistics as texts."""
+"""What the options of the command line say: conditions, filters, columns, statistics and constraints as texts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,21 @@ from typing import Any
 from windrow.errors import SpecError
 from windrow.policies import Policy, resolve
 from windrow.record import whole
-from windrow.spec import Band, Compare, Distance, Equal, Filter, Output
+from windrow.spec import (
+    Band,
+    Clustered,
+    Compare,
+    Constraint,
+    Distance,
+    Equal,
+    Filter,
+    Integrity,
+    Monitored,
+    Ordered,
+    Output,
+    Unique,
+)
+from windrow.spec.constraints import MODES
 from windrow.spec.predicates import Predicate
 
 _REF = r"(?:left|right)\.[^|]+?"
@@ -101,18 +115,84 @@ def policy(name: str, statistics: str | None) -> Policy:
     """
     if statistics is None:
         return resolve(name)
-    kind, _, values = statistics.partition(":")
-    given: dict[str, Any] = {"name": kind.strip()}
-    for item in filter(None, values.split(",")):
-        field, equals, value = item.partition("=")
-        if not equals:
-            raise SpecError(
-                f"--statistics: cannot read {item!r}; write name:field=value, such as decayed:half_life=5000"
-            )
-        given[field.strip()] = whole(_value(value), f"--statistics: {field.strip()}")
+    kind, values = _configured(statistics, "--statistics", "decayed:half_life=5000")
+    given = {"name": kind} | {field: whole(value, f"--statistics: {field}") for field, value in values.items()}
     if not resolve(name).needs_statistics:
         raise SpecError(f"--statistics: the policy {name!r} decides without any; leave it out, or give --policy prob")
     return resolve({"name": name, "statistics": given})
+
+
+def constraints(texts: Iterable[str]) -> Monitored | list[Constraint] | None:
+    """What `--constraints` says: `watch` or `auto`, perhaps with values (`auto:margin=1.5`), or declared constraints.
+
+    >>> constraints(["auto:margin=1.5,reaction=500"])
+    Monitored(release=True, margin=1.5, sample=0.01, reaction=500, most=100000)
+    >>> constraints(["left is unique on id", "left -> right within 2 s"])
+    [Unique(stream='left', columns=('id',)), Integrity(parent='left', child='right', k=Duration(...))]
+    """
+    given = [text.strip() for text in texts]
+    kinds = [text.partition(":")[0].strip().lower() for text in given]
+    if not any(kind in MODES for kind in kinds):
+        return [_constraint(text) for text in given] or None
+    if len(given) > 1:
+        raise SpecError(f"--constraints {' and '.join(given)}: what is watched is not declared; give one or the other")
+    _, values = _configured(given[0], "--constraints", "auto:margin=1.5")
+    return Monitored.from_dict({"kind": Monitored.kind, "release": kinds[0] == "auto", **values})
+
+
+def on_violation(text: str) -> Any:
+    """The value of `--on-violation`: `lose`, `demote`, or how to demote, `demote:folder=/fast/scratch,disk=20GB`.
+
+    >>> on_violation("demote:disk=20GB")
+    {'disk': '20GB'}
+    """
+    kind, values = _configured(text, "--on-violation", "demote:folder=/fast/scratch,disk=20GB")
+    if values and kind != "demote":
+        raise SpecError(f"--on-violation: {kind!r} takes no values, got {text!r}")
+    return values or kind
+
+
+def _constraint(text: str) -> Constraint:
+    """The declared constraint that is shown as this text."""
+    spaced = " ".join(text.split())
+    said, within, k = spaced.rpartition(" within ")
+    said, k = (said, k) if within else (spaced, "0 rows")
+    if found := re.fullmatch(r"(\S+) -> (\S+)", said):
+        return Integrity(found[1], found[2], _adherence(k))
+    if found := re.fullmatch(r"(\S+) is (unique|clustered|ordered) on (.+)", said):
+        columns = [column.strip() for column in found[3].split(",")]
+        if found[2] == "clustered":
+            return Clustered(found[1], columns, _adherence(k))
+        if found[2] == "ordered":
+            return Ordered(found[1], found[3], _adherence(k))
+        if not within:
+            return Unique(found[1], columns)
+    raise SpecError(
+        f"--constraints: cannot read {text!r}; write watch, auto, or what is known: 'left is unique on id', "
+        "'left -> right within 100 rows', 'left is clustered on id within 5 s' or 'left is ordered on id within 0 rows'"
+    )
+
+
+def _adherence(text: str) -> int | str:
+    """A number of rows, or a length of time."""
+    rows = re.fullmatch(r"([\d_,]+) rows?", text)
+    if rows:
+        return int(re.sub("[_,]", "", rows[1]) or "0")
+    if text.replace("_", "").isdigit():
+        raise SpecError(f"--constraints: {text!r} has no unit: write 'within {text} rows', or a time: 'within 5 s'")
+    return text
+
+
+def _configured(text: str, option: str, example: str) -> tuple[str, dict[str, Any]]:
+    """A name and its values: `name:field=value,field=value`."""
+    kind, _, values = text.partition(":")
+    given: dict[str, Any] = {}
+    for item in filter(None, values.split(",")):
+        field, equals, value = item.partition("=")
+        if not equals:
+            raise SpecError(f"{option}: cannot read {item!r}; write name:field=value, such as {example}")
+        given[field.strip()] = _value(value)
+    return kind.strip(), given
 
 
 def changes(texts: Iterable[str], option: str, form: Callable[[str], Any]) -> list[tuple[Any, Any]]:
@@ -151,7 +231,7 @@ def _value(text: str) -> Any:
         return text[1:-1]
     try:
         value = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):  # the second for thousands of brackets
         return text
     return value if isinstance(value, (bool, int, float, str)) else text
 

@@ -17,12 +17,21 @@ def explained(select: Select, text: str, known: Columns) -> str:
     return "\n".join(_Explainer(text, known).lines(select, "", "the query"))
 
 
+def unbound(select: Select, text: str) -> Block:
+    """A block of which no stream's columns are known."""
+    return _Explainer(text, None).block(select)
+
+
 class _Explainer:
     def __init__(self, text: str, known: Columns) -> None:
         self.text, self.known = text, known
 
+    def block(self, select: Select) -> Block:
+        """A block with its names resolved, as far as columns are known."""
+        return resolve(select, {source.alias: self._columns(source) for source in select.sources}, self.text)
+
     def lines(self, select: Select, indent: str, name: str) -> list[str]:
-        block = resolve(select, {source.alias: self._columns(source) for source in select.sources}, self.text)
+        block = self.block(select)
         found = [f"{indent}{name}: {_kind(select)}"]
         inner = indent + "  "
         for source in select.sources:
@@ -40,8 +49,7 @@ class _Explainer:
     def _columns(self, source: Source) -> list[str] | None:
         if isinstance(source.what, str):
             return None if self.known is None else list(self.known.get(source.what, ())) or None
-        inside = source.what
-        block = resolve(inside, {s.alias: self._columns(s) for s in inside.sources}, self.text)
+        block = self.block(source.what)
         return None if block.open else [name for name, _ in block.items]
 
     def _source(self, source: Source, block: Block, indent: str) -> list[str]:

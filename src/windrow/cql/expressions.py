@@ -8,6 +8,7 @@ larger than all numbers.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,8 +23,7 @@ Names = Callable[[Column | Aggregate], str]
 """The name of a column, or of an aggregate that has been computed, in the table."""
 
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "+": pc.add_checked, "-": pc.subtract_checked, "*": pc.multiply_checked, "neg": pc.negate_checked,
-    "not": pc.invert, "is null": pc.is_null,
+    "neg": pc.negate_checked, "not": pc.invert, "is null": pc.is_null,
 }  # fmt: skip
 _COMPARE: dict[str, Callable[..., Any]] = {
     "=": pc.equal, "!=": pc.not_equal, "<": pc.less, "<=": pc.less_equal, ">": pc.greater, ">=": pc.greater_equal,
@@ -50,9 +50,17 @@ def _value(expression: Expression, table: pa.Table, names: Names, text: str) -> 
         return _constant(expression, text)
     if isinstance(expression, (Column, Aggregate)):
         return table[names(expression)]
-    values = [_value(operand, table, names, text) for operand in expression.operands]
+    found = _value(expression.operands[0], table, names, text)
+    if len(expression.operands) == 1:
+        return _computed(expression, text, _FUNCTIONS[expression.op], found)
+    for op, operand in zip(expression.between, expression.operands[1:], strict=True):
+        found = _computed(expression, text, _BINARY[op], found, _value(operand, table, names, text))
+    return found
+
+
+def _computed(expression: Operation, text: str, function: Callable[..., Any], *values: Any) -> Any:
     try:
-        return _computed(expression, values)
+        return function(*values)
     except (pa.ArrowException, TypeError, ValueError) as error:
         place = expression.place
         reason = str(error).splitlines()[0]
@@ -67,25 +75,9 @@ def _constant(literal: Literal, text: str) -> Any:
         raise CqlError.at(text, place.line, place.column, f"{literal} does not fit 64 bits") from None
 
 
-def _computed(expression: Operation, values: list[Any]) -> Any:
-    op = expression.op
-    if op in ("and", "or"):
-        combine = pc.and_kleene if op == "and" else pc.or_kleene
-        found = values[0]
-        for value in values[1:]:
-            found = combine(found, value)
-        return found
-    if op == "/":
-        return _divided(*values)
-    if op == "%":
-        return _remainder(*values)
-    if op in _COMPARE:
-        return _compared(op, *_comparable(*values))
-    return _FUNCTIONS[op](*values)
-
-
 def _compared(op: str, left: Any, right: Any) -> Any:
     """The verdicts of a comparison, null where one side is; Arrow's own take NaN for a value beside all others."""
+    left, right = _comparable(left, right)
     found = _COMPARE[op](left, right)
     if not (pa.types.is_floating(left.type) or pa.types.is_floating(right.type)):
         return found
@@ -126,3 +118,9 @@ def _remainder(left: Any, right: Any) -> Any:
     one, other = pc.cast(left, pa.int64()), pc.cast(right, pa.int64())
     divisor = pc.if_else(pc.equal(other, 0), none, other)
     return pc.subtract(one, pc.multiply(pc.divide(one, divisor), divisor))
+
+
+_BINARY: dict[str, Callable[[Any, Any], Any]] = {
+    "+": pc.add_checked, "-": pc.subtract_checked, "*": pc.multiply_checked, "/": _divided, "%": _remainder,
+    "and": pc.and_kleene, "or": pc.or_kleene, **{op: partial(_compared, op) for op in _COMPARE},
+}  # fmt: skip

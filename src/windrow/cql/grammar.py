@@ -27,8 +27,8 @@ where: "where"i condition
 group: "group"i "by"i column ("," column)*
 having: "having"i condition
 
-?condition: conjunction | condition "or"i conjunction -> or_
-?conjunction: negation | conjunction "and"i negation -> and_
+?condition: conjunction | conjunction ("or"i conjunction)+ -> or_
+?conjunction: negation | negation ("and"i negation)+ -> and_
 ?negation: test | "not"i negation -> not_
 ?test: sum
      | sum COMPARISON sum -> compare
@@ -38,8 +38,8 @@ having: "having"i condition
      | sum "not"i "in"i "(" literal ("," literal)* ")" -> not_in
      | sum "between"i sum "and"i sum -> between
 
-?sum: product | sum "+" product -> add | sum "-" product -> sub
-?product: unary | product "*" unary -> mul | product "/" unary -> div | product "%" unary -> mod
+?sum: product | product (SUM_SIGN product)+ -> chain
+?product: unary | unary (PRODUCT_SIGN unary)+ -> chain
 ?unary: atom | "-" unary -> neg
 ?atom: literal
      | aggregate
@@ -62,6 +62,8 @@ DSTREAM.3: /dstream(?=\s*\()/i
 DISTINCT.3: /distinct\b/i
 UNBOUNDED.3: /unbounded\b/i
 NOW.3: /now\b/i
+SUM_SIGN: "+" | "-"
+PRODUCT_SIGN: "*" | "/" | "%"
 COMPARISON: "=" | "!=" | "<>" | "<=" | ">=" | "<" | ">"
 LENGTH.2: /\d[\d_,.]*(\s*[a-zµ]+(\s*\d[\d_.]*\s*[a-zµ]+)*)?/i
 COUNT.1: /\d{1,3}(,\d{3})+|\d+/

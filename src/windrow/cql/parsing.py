@@ -5,8 +5,9 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from lark import Lark, Token, Transformer, Tree, UnexpectedInput, v_args
+from lark import Lark, Token, Tree, UnexpectedInput, v_args
 from lark.exceptions import UnexpectedCharacters, UnexpectedEOF, UnexpectedToken, VisitError
+from lark.visitors import Transformer_NonRecursive
 
 from windrow.cql.grammar import GRAMMAR
 from windrow.cql.syntax import (
@@ -21,17 +22,21 @@ from windrow.cql.syntax import (
     Select,
     Source,
     WindowText,
+    parts,
 )
 from windrow.errors import CqlError, SpecError, alternatives
 from windrow.spec import parse_duration
 
 _SIGNS = {
-    "COMMA": ",", "SLASH": "/", "PERCENT": "%", "PLUS": "+", "STAR": "*", "MINUS": "-", "LPAR": "(", "RPAR": ")",
+    "COMMA": ",", "SUM_SIGN": "+, -", "PRODUCT_SIGN": "*, /, %", "STAR": "*", "MINUS": "-", "LPAR": "(", "RPAR": ")",
     "LSQB": "a window in brackets", "RSQB": "]", "DOT": ".", "SEMICOLON": "the end", "$END": "the end",
     "NAME": "a name", "NUMBER": "a number", "STRING": "a text in quotes", "COMPARISON": "a comparison",
     "COUNT": "a whole number", "LENGTH": "a length of time",
 }  # fmt: skip
 _MOST_EXPECTED = 8
+
+MOST_NESTED = 64
+"""How deep blocks may stand in blocks, and operations in operations; a chain such as a + b - c is one level."""
 
 
 def parse(text: str) -> Select:
@@ -51,7 +56,27 @@ def parse(text: str) -> Select:
         if isinstance(error.orig_exc, SpecError):
             raise error.orig_exc from None
         raise
+    _check_nesting(tree, text)
     return tree
+
+
+def _check_nesting(tree: Select, text: str) -> None:
+    """Refuse what is nested too deep for those who walk through it."""
+    waiting: list[tuple[Select | Expression, int]] = [(tree, 1)]
+    while waiting:
+        node, level = waiting.pop()
+        if level > MOST_NESTED:
+            what = (
+                f"the query is nested more than {MOST_NESTED} levels deep here: chains such as a and b and c may have "
+                "any length, so take parentheses out, or run an inner block as a query of its own"
+            )
+            raise CqlError.at(text, node.place.line, node.place.column, what)
+        if isinstance(node, Select):
+            waiting += [(source.what, level + 1) for source in node.sources if isinstance(source.what, Select)]
+            values = [*(item.value for item in node.items), node.where, node.having]
+            waiting += [(value, 1) for value in values if value is not None]
+        else:
+            waiting += [(part, level + 1) for part in parts(node)]
 
 
 @cache
@@ -80,7 +105,7 @@ def _expected(error: Any) -> str:
 
 
 @v_args(meta=True)
-class _Trees(Transformer[Token, Any]):
+class _Trees(Transformer_NonRecursive[Token, Any]):
     """One method for each rule of the grammar."""
 
     def __init__(self, text: str) -> None:
@@ -238,6 +263,11 @@ class _Trees(Transformer[Token, Any]):
     def not_in(self, meta: Any, parts: list[Any]) -> Operation:
         return Operation("not", (self.in_(meta, parts),), _place(meta))
 
+    def chain(self, meta: Any, parts: list[Any]) -> Operation:
+        """Operands with operators between them."""
+        ops = [str(op) for op in parts[1::2]]
+        return Operation(ops[0] if len(set(ops)) == 1 else " ".join(ops), tuple(parts[::2]), _place(meta))
+
     def neg(self, meta: Any, parts: list[Any]) -> Expression:
         if isinstance(parts[0], Literal) and isinstance(parts[0].value, (int, float)):
             return Literal(-parts[0].value, _place(meta))
@@ -251,8 +281,7 @@ def _operation(op: str) -> Any:
     return v_args(meta=True)(made)
 
 
-for _rule, _op in (("or_", "or"), ("and_", "and"), ("not_", "not"), ("add", "+"), ("sub", "-"), ("mul", "*"),
-                   ("div", "/"), ("mod", "%")):  # fmt: skip
+for _rule, _op in (("or_", "or"), ("and_", "and"), ("not_", "not")):
     setattr(_Trees, _rule, _operation(_op))
 
 

@@ -16,6 +16,7 @@ from windrow.cql.continuous import Continuous
 from windrow.cql.explaining import explained
 from windrow.cql.joining import is_plain, join_query, other_conditions, plain_window
 from windrow.cql.naming import columns_read, resolve
+from windrow.cql.options import check_columns, checked_options
 from windrow.cql.parsing import parse
 from windrow.cql.results import CqlResult, result_of
 from windrow.cql.syntax import Column, Select, Source
@@ -84,7 +85,7 @@ class Cql:
             options: of the joins: memory, policy, constraints, and the like, as in `windrow.Query`. A budget is for one
                 join, so a text with several of them takes none.
         """
-        self._check_options(options)
+        options = self._checked(options, time)
         self._check_given(tables)
         given = {name: as_table(tables[name], name) for name in self.streams}
         setting = self._setting({name: table.schema for name, table in given.items()}, time, {}, options)
@@ -116,7 +117,7 @@ class Cql:
             lateness: how far behind the newest time of its stream a row may come.
             options: of the joins, as in `run`. A budget in bytes is for all that the query holds.
         """
-        self._check_options(options)
+        options = self._checked(options, time, sign)
         found = Continuous(self.tree, _Start(self, time, sign, options), parse_duration(lateness, "lateness"))
         if schemas is not None:
             self._check_given(schemas)
@@ -144,8 +145,9 @@ class Cql:
             tables: where names are looked up; without them every column must say which source it is of.
             options: memory, policy, constraints, and the like, as in `windrow.Query`.
         """
+        options = self._checked(options, time)
         given = {name: as_table(data, name) for name, data in (tables or {}).items()}
-        clocks = {s: time if not isinstance(time, Mapping) else time.get(s) for s in self.streams}
+        clocks = {name: _of(time, name) for name in self.streams}
         whole = any(pa.types.is_integer(t.schema.field(clocks[n]).type) for n, t in given.items() if clocks.get(n))
         return self._as_query({name: table.column_names for name, table in given.items()}, clocks, options, whole)
 
@@ -176,6 +178,7 @@ class Cql:
         from windrow.spark.texts import text_on_spark
 
         self._check_given(frames)
+        options = self._checked(options, time, sign)
         check_frames(self.streams, frames)
         known = {name: list(frame.columns) for name, frame in frames.items()}
         clocks = {name: _chosen_time(name, known[name], _moments_of(frame), time) for name, frame in frames.items()}
@@ -185,7 +188,6 @@ class Cql:
             return query.on_spark(by_alias, archive=archive, recall=recall)
         if archive is not None or not recall:
             raise SpecError("archive= and recall= are for texts that are one join of streams, without windows in rows")
-        self._check_options(options)
         explained(self.tree, self.text, known)  # for its errors, which name all the columns there are
         always = {name: known[name] if sign is not None else [str(clock)] for name, clock in clocks.items()}
         columns = columns_read(_selects(self.tree), known, always)
@@ -212,7 +214,6 @@ class Cql:
         whole: bool = False,
     ) -> Query:
         """The query; `whole` if times are known to be whole numbers."""
-        self._check_options(options)
         tree = self.tree
         if len(tree.sources) < 2 or not all(map(is_plain, tree.sources)):
             raise _NoQuery(f"{_NO_QUERY}: this one joins no streams, has blocks in it or partitioned windows")
@@ -228,17 +229,12 @@ class Cql:
         streams = [Stream(s.alias, clocks[str(s.what)], plain_window(s.window, timed)) for s in tree.sources]
         return join_query(block, streams, [Output(str(value), name) for name, value in block.items], **options)
 
-    def _check_options(self, options: Mapping[str, Any]) -> None:
-        for name in ("streams", "on", "select", "order", "value", "probe_order"):
-            if name in options:
-                raise SpecError(f"{name} is said by the query text: leave it out")
-        joins = sum(len(select.sources) > 1 for select in _selects(self.tree))
-        if options.get("memory") is not None and joins != 1:
-            raise SpecError(f"memory is the budget of one join, and this text has {joins}: leave it out")
-        declared = options.get("constraints")
-        for constraint in declared if isinstance(declared, (list, tuple)) else ():
-            if not any(set(constraint.streams) <= {s.alias for s in select.sources} for select in _selects(self.tree)):
-                raise SpecError(f"the constraint {constraint} speaks of streams that no join of this text has together")
+    def _checked(self, options: Mapping[str, Any], time: Times = None, sign: Times = None) -> dict[str, Any]:
+        """The options; what is said beside the text and cannot be meant is refused."""
+        check_columns("time", time, self.streams)
+        check_columns("sign", sign, self.streams)
+        signed = [name for name in self.streams if _of(sign, name) is not None]
+        return checked_options(list(_selects(self.tree)), self.text, options, signed)
 
     def _check_given(self, tables: Mapping[str, Any]) -> None:
         for name in tables:
@@ -281,11 +277,8 @@ class _Start:
 
     def setting(self, schemas: Mapping[str, pa.Schema]) -> Setting:
         """What the blocks share, for streams of these columns."""
-        given = self.sign if isinstance(self.sign, Mapping) else dict.fromkeys(self.names, self.sign)
-        signs = {name: column for name, column in given.items() if column is not None}
+        signs = {name: column for name in self.names if (column := _of(self.sign, name)) is not None}
         for name, column in signs.items():
-            if name not in self.names:
-                raise InputError(f"sign: the query has no stream {name!r}{alternatives(name, self.names, 'streams')}")
             if column not in schemas[name].names:
                 raise UnknownColumn.of(column, schemas[name].names, f"sign: stream {name!r}")
         return self.query._setting(schemas, self.time, signs, self.options)
@@ -316,7 +309,7 @@ def _moments_of(frame: Any) -> list[str]:
 
 def _chosen_time(name: str, columns: Sequence[str], moments: Sequence[str], time: Times) -> str | None:
     if time is not None:
-        column = time if isinstance(time, str) else time.get(name)
+        column = _of(time, name)
         if column is None:
             raise InputError(f"time says nothing of stream {name!r}: name its column of times")
         if column not in columns:
@@ -325,6 +318,11 @@ def _chosen_time(name: str, columns: Sequence[str], moments: Sequence[str], time
     if len(moments) > 1:
         raise InputError(f"stream {name!r} has several columns of times ({', '.join(moments)}): say which with time=")
     return moments[0] if moments else None
+
+
+def _of(columns: Times, name: str) -> str | None:
+    """The column of one stream."""
+    return columns.get(name) if isinstance(columns, Mapping) else columns
 
 
 def _selects(select: Select) -> Iterator[Select]:

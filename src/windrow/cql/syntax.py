@@ -51,18 +51,33 @@ class Literal:
 
 @dataclass(frozen=True)
 class Operation:
-    """Operands and what is done with them: + - * / %, = != < <= > >=, and, or, not, neg, is null."""
+    """Operands and what is done with them: + - * / %, = != < <= > >=, and, or, not, neg, is null.
+
+    A chain, computed from left to right, is one operation with all its operands; if its operators differ, `op` has them
+    all, as in "+ -" for a + b - c.
+    """
 
     op: str
     operands: tuple[Expression, ...]
     place: Place = NOWHERE
+
+    @property
+    def between(self) -> list[str]:
+        """The operators between the operands."""
+        ops = self.op.split()
+        return ops if len(ops) > 1 else ops * (len(self.operands) - 1)
 
     def __str__(self) -> str:
         parts = [f"({part})" if isinstance(part, Operation) else str(part) for part in self.operands]
         if self.op == "is null":
             return f"{parts[0]} is null"
         prefix = {"not": "not ", "neg": "-"}
-        return prefix[self.op] + parts[0] if self.op in prefix else f" {self.op} ".join(parts)
+        if self.op in prefix:
+            return prefix[self.op] + parts[0]
+        if self.op in ("and", "or"):
+            return f" {self.op} ".join(parts)
+        steps = [f" {op} {part}" for op, part in zip(self.between, parts[1:], strict=True)]
+        return "(" * (len(steps) - 1) + parts[0] + ")".join(steps)
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,7 @@ from windrow.kernels import layout as at
 from windrow.kernels import queue as kernel
 from windrow.kernels.rows import pack
 from windrow.record import number, one_of, whole
+from windrow.spec import Duration, Equal, Query
 from windrow.spec.durations import DurationLike, parse_duration
 from windrow.state.coding import duration_in_units
 from windrow.state.columns import empty_table
@@ -116,6 +117,10 @@ class Queue:
             raise SpecError("per must be longer than nothing: rows are served per so much time")
         self.threshold = self.capacity if threshold is None else whole(threshold, "threshold", 1, self.capacity)
         self._blind = FORMS[self.form] < kernel.MODULAR
+        if not self._blind and not any(isinstance(predicate, Equal) for predicate in engine.query.predicates):
+            raise SpecError(f"form {self.form!r} compares keys, and the query has no equality: use 'fifo' or 'rand'")
+        if self.service is not None:
+            _check_unit(engine.query, self.per)
         usual = BLIND_ROUND if self._blind else max(self.capacity, LEAST_ROUND)
         self.refresh = usual if refresh is None else whole(refresh, "refresh", least=1)
         names = engine.query.names
@@ -179,8 +184,6 @@ class Queue:
         if self.service is not None:
             unit = duration_in_units(self.per.amount, self.per.unit, binding.domain, "per")
             self._f[kernel.SERVICE] = self.service / float(unit)
-        if not self._blind and binding.plan.directories == 0:
-            raise SpecError(f"form {self.form!r} compares keys, and the query has no equality: use 'fifo' or 'rand'")
         return self._held
 
     def _pass_by(self, binding: Binding, rows: list[Rows]) -> list[pa.Table | None]:
@@ -401,6 +404,16 @@ def _rate(service: Any) -> float:
     return float(number(service, "service"))
 
 
+def _check_unit(query: Query, per: Duration) -> None:
+    """Refuse a unit of time that the query's windows show to be no length of its times; other times show it later."""
+    for stream in query.streams:
+        size = stream.window.size
+        if isinstance(size, Duration) and size.amount and size.unit != per.unit:
+            raise SpecError(
+                f"per is {per}, and the window of {stream.name!r} {size}: per needs a unit of the same kind"
+            )
+
+
 def _check_query(engine: Any) -> None:
     """Refuse what would mean something else behind a queue that sheds."""
     if not isinstance(engine, Engine):
@@ -411,13 +424,8 @@ def _check_query(engine: Any) -> None:
         raise SpecError("a queue stands in front of one engine that is too slow: leave shards out")
     if not engine.own_clock:
         raise SpecError("a queue has a clock of its own: give it an engine without own_clock=False")
-    query.refuse_deletions("a queue sheds what it cannot hold")
+    query.refuse_deletions("a queue that sheds one would leave its row in memory: push to the engine itself")
     for stream in query.streams:
-        if stream.sign is not None:
-            raise SpecError(
-                f"stream {stream.name!r} brings deletions, and a queue that sheds one would leave its row in memory: "
-                "leave sign= out, or push to the engine itself"
-            )
         if stream.time is None or stream.window.kind == "rows":
             raise SpecError(
                 f"stream {stream.name!r} counts rows, and a queue that sheds would change their numbers: "

@@ -90,7 +90,7 @@ class Links:
             self.default, self.known = known.default, dict(known.known)
         elif isinstance(known, Mapping):
             for ends, link in known.items():
-                made = link if isinstance(link, Link) else Link(**link)
+                made = link if isinstance(link, Link) else _link(ends, link)
                 for pair in _pairs(ends):
                     self.known[pair] = made
         elif known is not None and not isinstance(known, Link):
@@ -102,6 +102,12 @@ class Links:
 
 
 LOCAL = Link()
+
+
+def _link(ends: Any, link: Any) -> Link:
+    if not isinstance(link, Mapping):
+        raise SpecError(f"the link {ends!r} must be a Link, or a mapping of its latency, bandwidth …, got {link!r}")
+    return Link.from_dict(link)
 
 
 def _pairs(ends: Any) -> Iterable[tuple[str, str]]:

@@ -14,17 +14,19 @@ from rich.table import Table
 
 from windrow.engine.intake import as_table
 from windrow.errors import SpecError
-from windrow.record import one_of
+from windrow.record import listed, name_text, number, one_of, whole
 from windrow.sites.bound import Bound
 from windrow.sites.costs import Corrected, Model, Objective, Paper
 from windrow.sites.figures import Figures, earliest, measured
 from windrow.sites.links import Links
 from windrow.sites.planners import PLANNERS, Choice, Search, plan_all, shared, total
 from windrow.sites.plans import Plan
+from windrow.sites.programs import program as known_program
 from windrow.spec import Query
 from windrow.spec.durations import parse_duration
 
 UNIT_SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
+_MODELS: dict[str, type[Model]] = {"corrected": Corrected, "paper": Paper}
 SMALL, LARGE = 5, 9  # up to so many streams: exhaustive; exact; beyond, greedy
 
 
@@ -129,10 +131,18 @@ def plan(
     """
     one_of(objective, ("time", "bytes", "money"), "objective")
     one_of(planner, ("auto", *PLANNERS), "planner")
-    if samples is not None:
-        schemas = {name: as_table(table, name).schema for name, table in samples.items()}
-    if schemas is None:
-        raise SpecError("plan needs samples= of the streams, or figures= and schemas=")
+    kind = _MODELS[one_of(model, tuple(_MODELS), "model")]
+    _check_places(query, sites, result_at)
+    programs = tuple(programs if isinstance(programs, tuple) else listed(programs, "programs"))
+    for each in programs:
+        known_program(each)
+    parse_duration(delay, "the delay")
+    if not number(step_seconds, "step_seconds"):
+        raise SpecError("step_seconds must be more than nothing")
+    if origin is not None:
+        whole(origin, "origin", least=-(2**62))
+    known = Links(links)
+    schemas = _schemas(query, samples, figures, schemas)
     length = parse_duration(interval, "the interval")
     if origin is None:
         origin = 0 if samples is None else earliest(query, samples)
@@ -140,8 +150,7 @@ def plan(
     if figures is None:
         assert samples is not None
         figures = measured(bound, samples, UNIT_SECONDS.get(bound.unit, step_seconds))
-    kind: type[Model] = Corrected if one_of(model, ("corrected", "paper"), "model") == "corrected" else Paper
-    made = kind(bound, figures, Links(links), {name: sites[name] for name in query.names}, objective)
+    made = kind(bound, figures, known, {name: sites[name] for name in query.names}, objective)
     search = Search(query, made, result_at, programs)
     many = len(query.names)
     name = planner if planner != "auto" else "exhaustive" if many <= SMALL else "exact" if many <= LARGE else "greedy"
@@ -150,3 +159,27 @@ def plan(
         choices = shared(search, choices)
     sequences = {head: choice.sequence for head, choice in choices.items()}
     return Planned(Plan(query, sites, sequences, interval, delay, result_at, origin), choices, search, name)
+
+
+def _check_places(query: Any, sites: Any, result_at: Any) -> None:
+    """Refuse places that are none, before anything is measured."""
+    if not isinstance(query, Query):
+        raise SpecError(f"plan takes a Query, got {type(query).__name__}")
+    if not isinstance(sites, Mapping) or set(sites) != set(query.names):
+        raise SpecError(f"sites must say where each of the streams {', '.join(query.names)} is, got {sites!r}")
+    for stream, site in sites.items():
+        name_text(site, f"the site of stream {stream!r}")
+    if result_at is not None:
+        name_text(result_at, "result_at")
+
+
+def _schemas(query: Query, samples: Any, figures: Any, schemas: Any) -> Mapping[str, pa.Schema]:
+    """The columns of each stream: of its sample, or as they are told beside figures."""
+    if figures is not None and not isinstance(figures, Figures):
+        raise SpecError(f"figures must be Figures of the streams, got {type(figures).__name__}")
+    if samples is None and (figures is None or schemas is None):
+        raise SpecError("plan needs samples= of the streams, or figures= and schemas=")
+    told, what = (schemas, "schemas") if samples is None else (samples, "samples")
+    if not isinstance(told, Mapping) or set(told) != set(query.names):
+        raise SpecError(f"{what} must have one for each of the streams {', '.join(query.names)}")
+    return told if samples is None else {name: as_table(table, name).schema for name, table in samples.items()}

@@ -87,6 +87,7 @@ class Head:
     identity: str = ""  # the join, and the archive (facts.py, archive.py)
     settings: str = ""  # a digest of those under which the log was written
     version: str = ""
+    place: str = ""  # where its engines are kept between micro-batches: equal joins of a query have places of their own
     pushes: int = 0
     pieces: int = 0
     snapshot_bytes: int = 0

@@ -7,6 +7,7 @@ micro-batch reads and writes (`stream`).
 """
 
 import json
+import secrets
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -75,6 +76,7 @@ class Operator:
         head, push = Head.read(store.head()), Push(in_order(frames), mark * 1000 if mark > 0 else None)
         if not push.blobs.num_rows and self._rests(head, store, mark):
             return iter(())
+        head = replace(head, place=head.place or secrets.token_hex(8))
         files, deltas = self._files(shard, head.identity or None), Deltas(store, shard)
         found = self._brought(shard, head, deltas, cache)
         try:
@@ -186,8 +188,9 @@ class Operator:
         return Engine(query, schemas, recall=self.job.recall, departures=departures, own_clock=own_clock)
 
     def _key(self, shard: int, head: Head) -> Key:
-        """Under which an engine is kept between micro-batches; a query may hold several joins, with equal shards."""
-        return Key(f"{_run().query}/{join_of(self.job)}", shard, chained(head.version, head.settings.encode()))
+        """Under which an engine is kept between micro-batches; a query may hold several joins, and equal ones."""
+        join = f"{_run().query}/{join_of(self.job)}/{head.place}"
+        return Key(join, shard, chained(head.version, head.settings.encode()))
 
     def _brought(self, shard: int, head: Head, deltas: Deltas, cache: Cache | None) -> "Brought":
         """The engine of a state, under the job's settings."""

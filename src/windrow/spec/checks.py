@@ -162,7 +162,7 @@ def _check_signed(query: Query) -> None:
         )
     if query.named:
         raise SpecError(f"stream {name!r} brings deletions, which joins with names do not take: use one query each")
-    if query.on_violation == "demote":
+    if query.demotes is not None:
         raise SpecError(f"stream {name!r} brings deletions, which do not find rows on disk: leave on_violation out")
     if query.shards is not None and query.shards > 1:
         raise SpecError(f"stream {name!r} brings deletions, which are not sent to shards: leave shards out")

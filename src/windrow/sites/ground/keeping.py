@@ -6,7 +6,8 @@
 
 An entry is written and flushed before anything is done with it and before anybody is told that it is here. What a site
 does is decided by its entries, so a site that was killed does the same again from its snapshot. An entry that was not
-written to its end was not acted upon; it is cut off. Entries are a JSON header and bytes (Arrow, or a message as it
+written to its end was not acted upon; it is cut off. It is the last one: where whole entries follow one that cannot be
+read, the file was damaged, and the site does not go on. Entries are a JSON header and bytes (Arrow, or a message as it
 came), with a checksum: nothing in them can run code.
 """
 
@@ -14,6 +15,7 @@ import contextlib
 import fcntl
 import json
 import os
+import re
 import struct
 import zlib
 from collections.abc import Iterator
@@ -82,6 +84,7 @@ class Keeping:
                 self._check(entry.facts, path)
             else:
                 yield entry
+        _refuse_damage(path, data, at)
         del data
         os.truncate(path, at)
         self._open(path)
@@ -162,13 +165,26 @@ def _read(data: memoryview, at: int) -> tuple[Entry, int] | None:
     check, head, body = _HEAD.unpack_from(data, at)
     start = at + _HEAD.size
     end = start + head + body
-    if end > len(data):
+    if not head or end > len(data):
         return None
     text, rest = bytes(data[start : start + head]), bytes(data[start + head : end])
     if zlib.crc32(rest, zlib.crc32(text)) != check:
         return None
     facts = json.loads(text)
     return Entry(facts.pop("kind"), facts, rest), end
+
+
+def _refuse_damage(path: Path, data: memoryview, at: int) -> None:
+    """Raise an error if whole entries follow one that cannot be read: whoever was killed wrote nothing behind it."""
+    for found in re.finditer(rb'\{"', data[at:]):  # as the headers of entries begin
+        behind = at + found.start() - _HEAD.size
+        if behind > at and _read(data, behind) is not None:
+            raise SnapshotError(
+                f"{path} is damaged: the entry at byte {at:,} cannot be read, and whole ones follow from byte "
+                f"{behind:,}. Put a copy of the site's folder in its place; without one, remove the folders of all "
+                "sites to begin anew. If the machine lost power while it wrote, and nothing behind byte "
+                f"{at:,} was acknowledged: truncate -s {at} {path}"
+            )
 
 
 def _number(path: Path) -> int:
