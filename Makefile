@@ -4,9 +4,11 @@
 .DEFAULT_GOAL := help
 .PHONY: help demo test check imports bench soak contract clean java .venv
 
-# The first of these that is new enough; `make PYTHON=... test` names another.
-PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python3.14; do \
-	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
+# The first of these that is new enough and can make an environment; `make PYTHON=... test` names another. The one of the
+# system comes first: it was built with optimisation, which those of version managers often were not.
+PYTHON ?= $(shell for needed in ensurepip sys; do \
+	for p in /usr/bin/python3 python3 python3.13 python3.12 python3.11 python3.14; do \
+	$$p -c "import sys, $$needed; sys.exit(sys.version_info < (3, 11))" 2>/dev/null && { echo $$p; exit; }; done; done)
 BIN := .venv/bin
 
 # Where a shell forbids Python to keep bytecode, as those of images do, every process of a test or of Spark would
