@@ -24,7 +24,7 @@ from windrow.kernels.layout import (
 from windrow.kernels.memory import Memory, memory_of_numbered_pair
 from windrow.kernels.places import came_at, chain, edge_at, key_at, key_of, link_at, promise_at, slot_at, stream_at
 from windrow.kernels.release import collect as collecting
-from windrow.kernels.release.evidence import is_used, note_befores, note_codes, note_key, observe
+from windrow.kernels.release.evidence import forget_codes, is_used, note_befores, note_codes, note_key, observe
 from windrow.kernels.release.keeping import is_kept, note_told
 from windrow.kernels.release.rules import is_wanted, judge
 from windrow.kernels.release.waking import let_go, wake_parents
@@ -70,6 +70,17 @@ def refused(h: Any, m: Memory, r: Any, rx: Any, at: int) -> None:
             reasons.count(m, stream, RELEASED)
     note_codes(m.w, r, at)
     wake_parents(h, m, r, at)
+
+
+@inline
+def undone(h: Any, m: Memory, r: Any, at: int) -> None:
+    """A row was deleted: who met it as its only partner has none to come, and who comes later may meet the next one.
+
+    Uniqueness of a stream with deletions is that of its rows at each moment. One that was found by watching is strict.
+    """
+    wake_parents(h, m, r, at)
+    if not m.head.monitored:
+        forget_codes(m.w, r, at)
 
 
 @inline

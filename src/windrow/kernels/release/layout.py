@@ -38,6 +38,8 @@ class Promise(Record):
     kept = word("rows that a filter refused, since that was last decided", saved=True)
     told = word("parents that met one of them, and were not stored", saved=True)
     is_quiet = word("whether they are let go at once", saved=True)
+    asked = word("arrivals of the stream when counting began", saved=True)
+    asked_clock = word("the latest time then", saved=True)
 
 
 class Watched(Record):
