@@ -101,7 +101,7 @@ def versions_of(random: Random, streams: int) -> list[Event]:
         beside = [(k, row) for k, rows in enumerate(live) for row in rows.values() if row[0] == key]
         if stream > 0 and any(k == stream or stream in met for k, (_, met) in beside):
             continue
-        for k, (_, met) in beside:
+        for _, (_, met) in beside:
             met.add(stream)
         mine[number] = (key, {k for k, _ in beside})
         found.append(Event(time, stream, 1, key, number))

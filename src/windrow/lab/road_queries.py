@@ -54,7 +54,9 @@ NEG_TOLL = f"""
 Select Istream(Tolled.cid, Tolled.sid) From
   (Select CurCarSeg.cid, CurCarSeg.sid From
     ({CUR_CAR_SEG.strip()}) as CurCarSeg,
-    (Select sid From CarStr [Range 5 minutes] Group By sid Having avg(speed) < 60) as TollSeg
+    (Select distinct sid From
+      (Select sid From CarStr [Range 5 minutes] Group By sid Having avg(speed) < 60) as Slow)
+    as TollSeg
     Where CurCarSeg.sid = TollSeg.sid)
   as Tolled,
   (Select cid From CarStr [Now] Where lane = 4) as Leaving

@@ -10,6 +10,7 @@ from windrow.kernels.layout import (
     BARE,
     NO,
     R_CODES,
+    R_COST,
     R_LIVE,
     R_STREAM,
     R_TIME,
@@ -125,7 +126,7 @@ def useless(h: Any, m: Memory, r: Any, at: int, key: int) -> bool:
     if not met or (m.head.spares != 0.0 and in_sample(row_word(m.head.seed, m.head.seq - 1), m.head.spares)):
         return False
     promise_at(m, edge.child).released += 1
-    note_told(m, edge, key)
+    note_told(m, edge, key, r[at + R_COST])
     return True
 
 
@@ -137,9 +138,10 @@ def done_with(h: Any, m: Memory, slot: int, stream: int) -> bool:
     judge(m.w, stream, slot)
     if slot_at(m, slot).status != NO:
         return False
+    cost = slot_at(m, slot).cost >> STREAM_BITS
     for k in range(stream_at(m, stream).first_edge, stream_at(m, stream).after_edge):
         if edge_at(m, k).directory >= 0 and is_used(m, edge_at(m, k).child):
-            note_told(m, edge_at(m, k), key_of(m, slot, edge_at(m, k).link))
+            note_told(m, edge_at(m, k), key_of(m, slot, edge_at(m, k).link), cost)
     if not is_wanted(m, stream, slot):
         return True
     if h.strips(h, m):

@@ -1,12 +1,13 @@
 """Whether rows that a filter refuses are kept: they tell parents that come later, and take memory until they go.
 
-A refused row that is kept is a resident without payload. Parents that come after it are not stored; without it they
-are, until their own windows end. So it pays where many parents come after few such rows, and does not where a refused
-row stays longer than the parents it tells: then the join would hold more than it does without constraints. Both are
-counted, for each promise of a unique key, and compared once as many were refused as a 16th of the residents:
+A refused row that is kept is a resident without payload, mostly with a key of its own. Parents that come after it are
+not stored; without it they are, until their own windows end. So it pays where many parents come after few such rows,
+and does not where a refused row stays longer than the parents it tells: then the join would hold more than it does
+without constraints. Both are counted, for each promise of a unique key, and compared in bytes once as many were refused
+as a 16th of the residents:
 
-    told * (stay of a parent) / (time counted)           parents that would be held, if refused rows were not
-    kept * (window of a refused row) / (time counted)    refused rows that are held; not more than their stream holds
+    told * (window of a parent) / (time counted)          parents that would be held, if refused rows were not
+    kept * (window of a refused row) / (time counted)     refused rows that are held; not more than their stream holds
 
 If there are more of these than of those, refused rows are let go at once, and those that are held go. The question is
 asked again when sixteen times as many rows as there are residents were refused since. Parents that are here when a
@@ -19,7 +20,7 @@ from windrow.kernels.apart import apart, length
 from windrow.kernels.jit import inline, inner
 from windrow.kernels.layout import BY_UNIQUE, NO, Edge, Promise
 from windrow.kernels.memory import Memory, memory_of
-from windrow.kernels.places import chain, edge_at, key_at, promise_at, slot_at, stream_at
+from windrow.kernels.places import came_at, chain, directory_of, edge_at, key_at, promise_at, slot_at, stream_at
 from windrow.kernels.release.evidence import is_used
 
 LEAST_KEPT = 256
@@ -44,11 +45,12 @@ def is_kept(m: Memory, stream: int) -> bool:
 
 
 @inline
-def note_told(m: Memory, edge: Edge, key: int) -> None:
-    """Count a newcomer that has a No row for its partner, if it has."""
+def note_told(m: Memory, edge: Edge, key: int, cost: int) -> None:
+    """Count the bytes of a newcomer that has a No row for its partner, if it has: the first of a key with the key."""
     there = chain(key_at(m, edge.directory, key), edge.other).head
     if there >= 0 and slot_at(m, there).status >= NO:
-        promise_at(m, edge.child).told += 1
+        first = m.w[came_at(m, edge.directory, key, edge.stream)] == 0
+        promise_at(m, edge.child).told += cost + m.head.key_bytes if first else cost
 
 
 @inline
@@ -65,13 +67,24 @@ def times_counted(m: Memory, promise: Promise, stream: int) -> float:
 
 
 @inline
+def refused_bytes(m: Memory, stream: int) -> int:
+    """What a refused row of a stream is charged, with its keys."""
+    size = m.head.bare_cost
+    for link in range(m.links):
+        if directory_of(m, stream, link) >= 0:
+            size += m.head.key_bytes
+    return size
+
+
+@inline
 def pays(m: Memory, promise: Promise, which: int) -> bool:
-    """Whether refused rows keep more parents out than there are of them."""
+    """Whether refused rows keep parents of more bytes out than they have themselves."""
     mine, saved = stream_at(m, promise.stream), 0.0
     for k in range(mine.first_edge, mine.after_edge):
         if edge_at(m, k).parent == which:
             saved = max(saved, promise.told * times_counted(m, promise, edge_at(m, k).other))
-    return saved >= min(float(mine.rows), promise.kept * times_counted(m, promise, promise.stream))
+    held = min(float(mine.rows), promise.kept * times_counted(m, promise, promise.stream))
+    return saved >= held * refused_bytes(m, promise.stream)
 
 
 @inner
