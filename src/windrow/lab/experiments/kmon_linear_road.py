@@ -24,7 +24,7 @@ from windrow.spec import Constraint
 
 HOURS = 10_800  # seconds: a run of the benchmark takes three hours
 SIZES = {2_000: 3, 10_000: 1}  # cars on the road at once, and how often they are timed
-SMALL = 1_200
+SMALL = 300
 ACCIDENTS = 0.0002
 NEARLY_AN_ORDER = 0.2  # of SWJ's bytes; table 3 has 0.09 to 0.13
 MINE = "k-Mon"
