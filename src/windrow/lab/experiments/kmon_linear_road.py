@@ -22,7 +22,7 @@ from windrow.lab.verdict import Check, at_most, tell
 from windrow.spec import Constraint
 
 HOURS = 10_800  # seconds: a run of the benchmark takes three hours
-CARS = 10_000  # on the road at once
+CARS, FEWER = 10_000, 2_000  # on the road at once; the claim is judged by the larger road
 FEW = 1_000
 SMALL = 300
 ACCIDENTS = 0.0002
@@ -67,13 +67,14 @@ def reports_of(cars: int, seconds: int, seed: int) -> tuple[pa.Table, ...]:
 
 def sweep(conditions: Conditions) -> list[Point]:
     """The four queries."""
-    return [{"cars": FEW if conditions.quick else CARS, "query": name} for name in TABLE_3]
+    sizes = (FEW,) if conditions.quick else (FEWER, CARS)
+    return [{"cars": cars, "query": name} for cars in sizes for name in TABLE_3]
 
 
 def measure(point: Point, seed: int, conditions: Conditions) -> Iterator[Row]:
     """What is held, and time per report, with and without constraints."""
     name, cars = point["query"], point["cars"]
-    reports = reports_of(cars, HOURS if cars == CARS else SMALL, seed)
+    reports = reports_of(cars, SMALL if cars == FEW else HOURS, seed)
     lines: dict[str, tuple[Constraint, ...]] = {SWJ: (), MINE: ROAD_CONSTRAINTS[name]}
     runs = {line: ran(ROAD_QUERIES[name], constraints, reports) for line, constraints in lines.items()}
     row: dict[str, Any] = {"part": "figures", "ever": 1 + max(pc.max(table["cid"]).as_py() for table in reports)}
@@ -89,13 +90,14 @@ def measure(point: Point, seed: int, conditions: Conditions) -> Iterator[Row]:
 def judge(found: Figures) -> list[Check]:
     """Nearly an order of magnitude less memory, in less time."""
     figures = found.where(part="figures")
-    cells = list(figures.cells("query", "cars"))
+    both = list(figures.cells("query", "cars"))
+    cells = list(figures.where(cars=max(figures.distinct("cars"))).cells("query", "cars"))
     claim = "memory of the join is less than SWJ's by nearly an order of magnitude: at most 20 % of its bytes"
     return [
         replace(at_most(claim, cells, share(MINE), NEARLY_AN_ORDER), why=_why(figures)),
         at_most("a report takes at most the time that it takes SWJ", cells, share(MINE, "time"), 1.0, ".2f"),
-        same(cells, MINE),
-        *(_beside(part) for _, part in cells),
+        same(both, MINE),
+        *(_beside(part) for _, part in both),
         tell("of SWJ's bytes with all that the query holds", cells, share(MINE, "all"), ".3f"),
         tell("million reports per second", cells, lambda row: 1 / row[f"{MINE} time"], ".2f"),
     ]
@@ -112,7 +114,7 @@ def _beside(part: Figures) -> Check:
 
 
 def _why(figures: Figures) -> str:
-    part = figures.where(query="CurCarSeg", cars=min(figures.distinct("cars")))
+    part = figures.where(query="CurCarSeg", cars=max(figures.distinct("cars")))
     return (
         "that CurCarSeg is many-one frees LastRep, which holds every car that ever was, and CurActiveCars, a row for "
         f"each car on the road, stays: {part.mean(f'{MINE} rows'):,.0f} of {part.mean(f'{SWJ} rows'):,.0f} rows. So "
@@ -126,7 +128,7 @@ def draw(found: Figures) -> list[Panel]:
         Panel(name, "reports taken", "megabytes held by the join", {
             line: part.curve("taken", _megabytes, line=line) for line in part.distinct("line")
         }, log_y=True)
-        for name, part in found.where(part="curve", cars=min(found.distinct("cars"))).cells("query")
+        for name, part in found.where(part="curve", cars=max(found.distinct("cars"))).cells("query")
     ]  # fmt: skip
 
 
@@ -139,9 +141,10 @@ EXPERIMENT = Experiment(
     paper=PAPER,
     place="table 3",
     claim="four joins of Linear Road take nearly an order of magnitude less memory than SWJ, and less time",
-    setting="10,000 cars at once that report every 30 s for three hours; a car stays about ten minutes and another "
-    "takes its place; the texts of lab/road_queries.py run batch by batch, a "
-    "batch for each half minute; AccSeg is the paper's own text, the others are written from what it says of them, "
-    "with joins by cid; many-one joins, and RIDS but for CurCarSeg; time of the processor",
+    setting="10,000 cars at once that report every 30 s for three hours, and beside them 2,000, of which the least 256 "
+    "arrivals between two collections are a large part; a car stays about ten minutes and another takes its place; "
+    "the texts of lab/road_queries.py run batch by batch, a batch for each half minute; AccSeg is the "
+    "paper's own text, the others are written from what it says of them, with joins by cid; "
+    "many-one joins, and RIDS but for CurCarSeg; time of the processor",
     sweep=sweep, measure=measure, judge=judge, draw=draw, seeds=1,
 )  # fmt: skip
