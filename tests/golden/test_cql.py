@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 import windrow as wr
-from windrow.lab.road_queries import ACC_SEG, CAR_EXIT, CUR_CAR_SEG, NEG_TOLL, ROAD_QUERIES, SEG_TOLL
+from windrow.lab.road_queries import ACC_NOTIFY, ACC_SEG, CAR_EXIT, CUR_CAR_SEG, NEG_TOLL, ROAD_QUERIES, SEG_TOLL
 
 NOON = datetime(2024, 1, 1, 12)
 
@@ -104,8 +104,16 @@ def test_segments_with_accidents() -> None:
 def test_cars_that_leave_and_cars_in_trouble() -> None:
     left = wr.cql(CAR_EXIT).run({"CarStr": ROAD})
     assert left.table.to_pylist() == [{"at": at(125), "cid": 8, "sid": 5}]
-    owed = wr.cql(NEG_TOLL).run({"CarStr": ROAD})
-    assert owed.table.to_pylist() == [{"at": at(90), "cid": 7, "sid": 3}, {"at": at(90), "cid": 8, "sid": 3}]
+    told = wr.cql(ACC_NOTIFY).run({"CarStr": ROAD})
+    assert told.table.to_pylist() == [{"at": at(90), "cid": 7, "sid": 3}, {"at": at(90), "cid": 8, "sid": 3}]
+
+
+def test_cars_that_leave_get_their_toll_back() -> None:
+    """Car 8 leaves in mile 5, where no car was slow; then in the same mile with one that is."""
+    assert wr.cql(NEG_TOLL).run({"CarStr": ROAD}).table.num_rows == 0
+    slow = ROAD.set_column(2, "speed", pa.array([60] * 9 + [50] + [60] * 2))  # the report with which it leaves
+    back = wr.cql(NEG_TOLL).run({"CarStr": slow})
+    assert back.table.to_pylist() == [{"at": at(125), "cid": 8, "sid": 5}]
 
 
 def test_tolls_of_slow_and_crowded_segments() -> None:

@@ -83,6 +83,55 @@ def test_deletions_mean_what_their_definition_says(seed: int) -> None:
     assert sum(line.resident_rows for line in lines) >= sum(map(len, twin.held))
 
 
+def versions_of(random: Random, streams: int) -> list[Event]:
+    """Events of which the streams but the first have at most one row of a key at each moment, and no row that has met
+    one of these is still there when the next of its key comes: many-one joins, as streams with deletions have them."""
+    found: list[Event] = []
+    live: list[dict[int, tuple[int, set[int]]]] = [{} for _ in range(streams)]  # number: key, streams it has met
+    time = 0
+    for number in range(random.randrange(1, 80)):
+        time += random.choice([0, 1, 1, 2])
+        stream, key = random.randrange(streams), random.randrange(2)
+        mine = live[stream]
+        if mine and random.random() < 0.45:
+            old = random.choice(list(mine))
+            time += 1  # deletions of an instant come before its rows
+            found.append(Event(time, stream, -1, mine.pop(old)[0], old))
+            continue
+        beside = [(k, row) for k, rows in enumerate(live) for row in rows.values() if row[0] == key]
+        if stream > 0 and any(k == stream or stream in met for k, (_, met) in beside):
+            continue
+        for _, (_, met) in beside:
+            met.add(stream)
+        mine[number] = (key, {k for k, _ in beside})
+        found.append(Event(time, stream, 1, key, number))
+    return found
+
+
+@examples(60)
+@given(st.integers(0, 2**32))
+def test_uniqueness_of_versions_loses_nothing(seed: int) -> None:
+    """A row that is deleted does not keep those that come after it from the next one of its key."""
+    random = Random(seed)
+    streams = random.choice([2, 2, 3])
+    events = versions_of(random, streams)
+    names, windows = NAMES[:streams], [("time", 1_000)] * streams
+    unique = tuple(wr.Unique(name, "k") for name in names[1:])
+    twin, found = SignedTwin(windows), Counter[tuple[int, ...]]()
+    engine = wr.Engine(query_of(windows, constraints=unique), dict.fromkeys(names, SCHEMA))
+    instants = sorted({event.time for event in events})
+    while instants:
+        now = set(instants[: random.randrange(1, 5)])
+        instants = instants[len(now) :]
+        part = [event for event in events if event.time in now]
+        twin.take(part)
+        matches = engine.push({name: batch(part, s) for s, name in enumerate(names)})
+        found.update(zip(*(column.to_pylist() for column in matches.columns), strict=True))
+        engine = wr.Engine.restore(engine.snapshot())
+    assert found == twin.found, f"{events}\nmissing {twin.found - found}, extra {found - twin.found}"
+    assert not any(line.violations for line in engine.metrics.constraints.values()), events
+
+
 def test_a_deletion_of_an_unknown_row_is_ignored_and_counted() -> None:
     engine = wr.Engine(query_of([("time", 5), ("time", 5)]), {"A": SCHEMA, "B": SCHEMA})
     engine.push({"A": batch([Event(1, 0, 1, 1, 1), Event(2, 0, -1, 1, 2), Event(3, 0, -1, 1, 1)], 0)})

@@ -59,6 +59,8 @@ class Unique(Constraint):
     """No two rows of the stream have the same values in these columns.
 
     A join on these columns is then many-one: a row of another stream has at most one partner here. A null is no value.
+    Of a stream that brings deletions (`sign=`): no two at a time, and a row of another stream that has met one of them
+    is gone when the next one comes.
 
     >>> str(Unique("orders", "id"))
     'orders is unique on id'

@@ -256,7 +256,7 @@ class Demoted:
 
     # -- and back ------------------------------------------------------------------------------------------------------
 
-    def called(self, calls: np.ndarray | None, words: np.ndarray, plan: Plan, seen: set[int]) -> np.ndarray:
+    def called(self, calls: np.ndarray | None, words: np.ndarray, plan: Plan, seen: list[np.ndarray]) -> np.ndarray:
         """The rows under some keys, or all, that have not come back yet and whose window has not passed, [row, word];
         `seen` has the sequence numbers of those that have."""
         found = []
@@ -280,17 +280,19 @@ class Demoted:
         return np.unique(np.concatenate(found)) if found else np.zeros(0, np.int64)
 
     def _back(
-        self, run: Run, stream: int, where: np.ndarray, words: np.ndarray, plan: Plan, seen: set[int]
+        self, run: Run, stream: int, where: np.ndarray, words: np.ndarray, plan: Plan, seen: list[np.ndarray]
     ) -> list[np.ndarray]:
         """Rows of a run as they come back, with a place for their payload."""
-        numbers = run.columns[at.D_SEQ][where].tolist()
-        where = where[[number not in seen for number in numbers]]
+        for numbers in seen:
+            where = where[~np.isin(run.columns[at.D_SEQ][where], numbers)]
         part = Run([c[where] for c in run.columns], None)
         fresh = ~expired(part, stream, words, plan)
         where = where[fresh]
         if len(where) == 0:
             return []
-        seen.update(run.columns[at.D_SEQ][where].tolist())
+        seen.append(run.columns[at.D_SEQ][where])
+        while len(seen) > 1 and len(seen[-2]) < 2 * len(seen[-1]):
+            seen[-2:] = [np.concatenate(seen[-2:])]
         self.found[stream] += len(where)
         rows = np.stack([c[where] for c in run.columns], axis=1)
         if run.table is not None:

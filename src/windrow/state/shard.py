@@ -145,7 +145,7 @@ class Shard:
         yields the matches that they complete."""
         assert self.demoted is not None
         self.take_down()
-        tally, seen, slots = self._tally().copy(), set[int](), list[np.ndarray]()
+        tally, seen, slots = self._tally().copy(), list[np.ndarray](), list[np.ndarray]()
         emit, visiting = bool(self.words[at.Head.emit]), hooks("exact+visiting")
         out = np.empty((self.plan.streams, FIRST_OUT if emit else 0), np.int64)
         try:

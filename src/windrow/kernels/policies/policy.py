@@ -2,7 +2,7 @@
 
     unready, begin_learning a group of rows is about to come; arrivals are counted from now on
     met, opened             its keys are looked up; a key is new
-    deleted                 it may be a deletion, and is then done with
+    deleted, undone         it may be a deletion, and is then done with; what follows from one
     arrived                 it is counted
     watches, matched        whether residents that it matches are looked at, and each of them
     enough                  it has a match: whether it needs no more
@@ -231,6 +231,11 @@ def deleted(h: Any, m: Memory, r: Any, at: int) -> bool:
 @inline
 def observed(h: Any, m: Memory, r: Any, at: int) -> None:
     """The row at a place has been counted, whatever becomes of it."""
+
+
+@inline
+def undone(h: Any, m: Memory, r: Any, at: int) -> None:
+    """The deletion at a place has been done."""
 
 
 @inline

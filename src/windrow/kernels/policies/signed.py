@@ -22,4 +22,5 @@ def deleted(h: Any, m: Memory, r: Any, at: int) -> bool:
     if r[at + R_LIVE] > DELETES:
         return False
     delete(h, m.w, r, at)
+    h.undone(h, m, r, at)
     return True

@@ -141,7 +141,7 @@ def collect(h: Any, words: Any) -> None:
     before = held(m)
     for k in range(m.head.ordered):
         pass_steps(m, k)
-    choose_kept(m, before)
+    choose_kept(m.w, before)
     todo = to_do()
     for k in range(m.streams):
         stream = stream_at(m, k).turn

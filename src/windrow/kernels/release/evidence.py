@@ -41,8 +41,10 @@ from windrow.kernels.places import (
     before_at,
     came_at,
     came_time_at,
+    chain,
     directory_of,
     evidence_at,
+    key_at,
     key_of,
     numbers_at,
     ordered_at,
@@ -143,6 +145,19 @@ def note_codes(words: Any, r: Any, at: int) -> None:
             key = find(m, d, r[at + R_CODES + link])
             if key >= 0:
                 note_key(m, stream, link, d, key, r[at + R_TIME])
+
+
+@inner
+def forget_codes(words: Any, r: Any, at: int) -> None:
+    """Forget that rows came under the keys of a deletion, where none of its stream is left."""
+    m = memory_of(words)
+    stream = r[at + R_STREAM]
+    for link in range(m.links):
+        d = directory_of(m, stream, link)
+        if d >= 0 and r[at + R_CODES + link] != NO_KEY:
+            key = find(m, d, r[at + R_CODES + link])
+            if key >= 0 and chain(key_at(m, d, key), stream).count == 0:
+                m.w[came_at(m, d, key, stream)] = 0
 
 
 @inline

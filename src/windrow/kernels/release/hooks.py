@@ -10,6 +10,7 @@ from windrow.kernels.layout import (
     BARE,
     NO,
     R_CODES,
+    R_COST,
     R_LIVE,
     R_STREAM,
     R_TIME,
@@ -24,7 +25,7 @@ from windrow.kernels.layout import (
 from windrow.kernels.memory import Memory, memory_of_numbered_pair
 from windrow.kernels.places import came_at, chain, edge_at, key_at, key_of, link_at, promise_at, slot_at, stream_at
 from windrow.kernels.release import collect as collecting
-from windrow.kernels.release.evidence import is_used, note_befores, note_codes, note_key, observe
+from windrow.kernels.release.evidence import forget_codes, is_used, note_befores, note_codes, note_key, observe
 from windrow.kernels.release.keeping import is_kept, note_told
 from windrow.kernels.release.rules import is_wanted, judge
 from windrow.kernels.release.waking import let_go, wake_parents
@@ -73,6 +74,17 @@ def refused(h: Any, m: Memory, r: Any, rx: Any, at: int) -> None:
 
 
 @inline
+def undone(h: Any, m: Memory, r: Any, at: int) -> None:
+    """A row was deleted: who met it as its only partner has none to come, and who comes later may meet the next one.
+
+    Uniqueness of a stream with deletions is that of its rows at each moment. One that was found by watching is strict.
+    """
+    wake_parents(h, m, r, at)
+    if not m.head.monitored:
+        forget_codes(m.w, r, at)
+
+
+@inline
 def visible(h: Any, m: Memory, slot: int) -> bool:
     """No rows are in no match."""
     return slot_at(m, slot).status < NO
@@ -114,7 +126,7 @@ def useless(h: Any, m: Memory, r: Any, at: int, key: int) -> bool:
     if not met or (m.head.spares != 0.0 and in_sample(row_word(m.head.seed, m.head.seq - 1), m.head.spares)):
         return False
     promise_at(m, edge.child).released += 1
-    note_told(m, edge, key)
+    note_told(m, edge, key, r[at + R_COST])
     return True
 
 
@@ -126,9 +138,10 @@ def done_with(h: Any, m: Memory, slot: int, stream: int) -> bool:
     judge(m.w, stream, slot)
     if slot_at(m, slot).status != NO:
         return False
+    cost = slot_at(m, slot).cost >> STREAM_BITS
     for k in range(stream_at(m, stream).first_edge, stream_at(m, stream).after_edge):
         if edge_at(m, k).directory >= 0 and is_used(m, edge_at(m, k).child):
-            note_told(m, edge_at(m, k), key_of(m, slot, edge_at(m, k).link))
+            note_told(m, edge_at(m, k), key_of(m, slot, edge_at(m, k).link), cost)
     if not is_wanted(m, stream, slot):
         return True
     if h.strips(h, m):

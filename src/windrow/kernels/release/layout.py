@@ -36,8 +36,10 @@ class Promise(Record):
     released = word("rows that were found useless by it, alone or with others", saved=True)
     # of Unique, whether rows that a filter refuses are worth keeping for parents that come later (release/keeping.py)
     kept = word("rows that a filter refused, since that was last decided", saved=True)
-    told = word("parents that met one of them, and were not stored", saved=True)
+    told = word("bytes of parents that met one of them, and were not stored", saved=True)
     is_quiet = word("whether they are let go at once", saved=True)
+    asked = word("arrivals of the stream when counting began", saved=True)
+    asked_clock = word("the latest time then", saved=True)
 
 
 class Watched(Record):
