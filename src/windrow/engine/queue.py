@@ -266,7 +266,7 @@ class Queue:
         held.handed, self._q[kernel.UNHANDED] = last, np.count_nonzero(held.state[last:end] == kernel.SERVED)
         shard.words[at.Head.learned_ahead] = self.form == "integrated"
         if self.form == "integrated":
-            shard.learn()
+            shard.begin_policy()
         return self.engine.push(batch)
 
     def _tidy(self, held: Held) -> None:

@@ -208,10 +208,22 @@ class Plan:
         return self.streams == 2 and self.common_key and (numbered or self.numbers.shape[1] == 0)
 
     @property
-    def defers_counting(self) -> bool:
-        """Whether arrivals are counted only when a part of a cap is used (see kernels/policies/counting.py)."""
-        plain = self.learning == Learning(at.STAT_RUNNING) and self.value is None and self.drop == 0.0
-        return plain and self.is_pair
+    def defers(self) -> bool:
+        """Whether the join is an exact one before a part of a cap is used (see kernels/policies/exact.py)."""
+        plain = self.learning in (Learning(), Learning(at.STAT_RUNNING)) and self.value is None and self.drop == 0.0
+        return bool(self.hooks.DEFERS) and plain and self.is_pair
+
+    @cached_property
+    def bare(self) -> "Plan":
+        """The same join without its policy, as it is while that is deferred."""
+        return replace(self, rule=EXACT, learning=Learning())
+
+    def laid_out(self, fitted: int) -> "Plan":
+        """The plan that says what slots and keys hold: the one without policy, if there is no room for what it keeps.
+
+        Slots and keys of that begin as those of the other. Where rows are released, they would not.
+        """
+        return self if fitted or self.releases else self.bare
 
     @cached_property
     def ranked(self) -> bool:
@@ -240,6 +252,11 @@ class Plan:
     def credits_by_key(self) -> bool:
         """Whether credits move with the key (see kernels/policies/greedy_dual.py)."""
         return self.keeps("credits") and not self.by_row
+
+    @property
+    def credits_by_row(self) -> bool:
+        """Whether each row has a credit of its own."""
+        return self.keeps("credits") and self.by_row
 
     @cached_property
     def counts_rows(self) -> bool:
@@ -316,14 +333,15 @@ class Plan:
         found = {at.Head.vals_off: first}
         first += self.numbers.shape[1]
         for word, (when, size) in at.OPTIONAL.items():
-            found[word] = first if self.has(when) else 0
-            first += size if self.has(when) else 0
+            there = any(map(self.has, when))
+            found[word] = first if there else 0
+            first += size if there else 0
         return found | {at.Head.befores_off: first if self.befores else 0}
 
     @once
     def slot_words(self) -> int:
         """Words of a slot's record."""
-        more = sum(size for when, size in at.OPTIONAL.values() if self.has(when))
+        more = sum(size for when, size in at.OPTIONAL.values() if any(map(self.has, when)))
         return at.LINK0 + self.links * LINK_WORDS + self.numbers.shape[1] + more + self.befores
 
     def place_of(self, name: str) -> int:

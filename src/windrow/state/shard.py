@@ -77,10 +77,12 @@ class Shard:
             monitor.adapt(self.words, self.plan)
             self.take_down()
             return
-        taken, words = 0, self.plan.record_words()
-        for piece in self.trials.pieces(batch):
-            yield from self._drive(piece, probing, batch[: taken * words])
-            taken += len(piece) // words
+        taken = 0
+        while taken < len(batch):
+            piece = self.trials.piece(batch[taken:])
+            yield from self._drive(piece, probing, batch[:taken])
+            piece = piece[: int(self.words[at.Head.cursor]) * self.plan.record_words()]
+            taken += len(piece)
             self.trials.watch(piece, probing)
 
     def count(self, batch: np.ndarray, probing: bool = True) -> None:
@@ -89,14 +91,18 @@ class Shard:
             pass
 
     def _drive(self, batch: np.ndarray, probing: bool, earlier: np.ndarray = EVERYTHING) -> Iterator[np.ndarray]:
-        """Run the driver until the batch is taken; rows of earlier batches of the same push follow their slots."""
+        """Run the driver until the batch is taken; rows of earlier batches of the same push follow their slots.
+
+        Where a policy begins that tries out how to count, it comes back before, for trials begin at that row.
+        """
         self._reroute()
         self.words[at.Head.cursor] = 0
         drive = drive_pair if self.plan.is_pair else drive_many
         lines = self.plan.streams + (self.plan.joins is not None)
         out = np.empty((lines, FIRST_OUT if self.words[at.Head.emit] else 0), np.int64)
         while True:
-            status, out, found = drive(self.plan.hooks, self.words, batch, out, probing)
+            h = self.plan.hooks if self.words[at.Head.begun] else self.plan.bare.hooks
+            status, out, found = drive(h, self.words, batch, out, probing)
             if found:
                 yield out[:, :found].copy()
             if status == at.DONE:
@@ -109,6 +115,8 @@ class Shard:
             words, cursor = self.plan.record_words(), int(self.words[at.Head.cursor])
             ticks = batch[at.R_TICK :: words][cursor : cursor + self.plan.together]
             moved = self.make_room(status, int((ticks == ticks[:1]).sum()))
+            if status == at.BEGIN and self.trials is not None:
+                return
             if moved is not None:
                 for slots in (earlier[at.R_SLOT :: words], batch[at.R_SLOT :: words][:cursor]):
                     slots[:] = followed(slots, moved)
@@ -219,8 +227,12 @@ class Shard:
             self.grow(self._larger(status))
         elif status == at.PRUNE:
             maintenance.forget_rarest(self.words)
-        elif status == at.LEARN:
-            maintenance.begin_learning(self.plan.hooks, self.words)
+        elif status == at.BEGIN:
+            self.grow(replace(self.capacity, fitted=1))
+            maintenance.begin_policy(self.plan.hooks, self.words)
+            block.write_begun(self.words, self.plan, True)
+            if self.trials is not None:
+                self.trials.wake()
         elif status == at.DRAIN:
             self._gone.append(maintenance.drain(self.words))
             self.take_down()
@@ -319,7 +331,7 @@ class Shard:
         """Take over the windows and caps of another plan of the same shape; expire and shed at once."""
         before = self.words.copy() if plan.fail_when_full else None
         block.write_windows(self.words, plan)
-        self.learn()
+        self.begin_policy()
         if maintenance.reconsider(self.plan.hooks, self.words) == at.FULL:
             assert before is not None
             self.hold(before)
@@ -329,10 +341,10 @@ class Shard:
         if self.trials is not None:
             self.trials.restart()
 
-    def learn(self) -> None:
-        """Let arrivals be counted from now on, if they are not yet."""
-        if not self.words[at.Head.learning]:
-            self.make_room(at.LEARN)
+    def begin_policy(self) -> None:
+        """Let a policy that is deferred begin now."""
+        if not self.words[at.Head.begun]:
+            self.make_room(at.BEGIN)
 
     def _prune(self) -> None:
         """Forget keys that only statistics keep, until there are as few as the plan allows."""
@@ -348,11 +360,12 @@ class Shard:
         """
         learned = plan.learns_as(self.plan)
         oracle_rows = int(self.words[at.Head.oracle_rows]) if learned else 0
-        other = Shard.with_room(plan, bool(self.words[at.Head.emit]), self._room_in(plan), oracle_rows)
+        capacity = replace(self._room_in(plan), fitted=1)
+        other = Shard.with_room(plan, bool(self.words[at.Head.emit]), capacity, oracle_rows)
         other.notes_as(self)
         other.keep_demoted(self.demoted)
         if learned:
-            block.write_learning(other.words, plan, bool(self.words[at.Head.learning]))
+            block.write_begun(other.words, plan, bool(self.words[at.Head.begun]))
         block.carry(self.words, self.plan, other.words, plan, learned)
         if prepare is not None:
             prepare(other)
@@ -360,7 +373,7 @@ class Shard:
         slots = maintenance.move_residents(
             plan.hooks, self.words, other.words, extra, plan.rule == self.plan.rule, learned, 1.0, EVERYTHING
         )
-        other.learn()
+        other.begin_policy()
         if maintenance.reconsider(plan.hooks, other.words) == at.FULL:
             raise Full
         other._prune()
@@ -373,7 +386,7 @@ class Shard:
         capacity = self._room_in(self.plan) if sample.is_whole else sample.capacity(self)
         other = Shard.with_room(self.plan, False, capacity)
         other.trials = None
-        block.write_learning(other.words, self.plan, bool(self.words[at.Head.learning]))
+        block.write_begun(other.words, self.plan, bool(self.words[at.Head.begun]))
         block.carry(self.words, self.plan, other.words, other.plan, learned=True)
         share, popular = (1.0, EVERYTHING) if sample.is_whole else (sample.share, sample.popular)
         maintenance.move_residents(self.plan.hooks, self.words, other.words, 0, True, True, share, popular)
@@ -400,7 +413,7 @@ class Shard:
         keys = view(self.words, at.Head.dirs_at, self.plan.directories, at.DIR_SIZE)[:, at.Directory.live]
         rows = self.stream_counter(at.Stream.rows)
         found = room.enough(plan, int(rows.sum()) + more, int(keys.max(initial=0)) + more, 2 * int(rows.max()) + more)
-        return replace(found, filter=self.capacity.filter)
+        return replace(found, filter=self.capacity.filter, fitted=self.capacity.fitted)
 
     def twin(self) -> "Shard":
         """The same shard once more."""
@@ -415,17 +428,6 @@ class Shard:
     def pass_by(self, rows: np.ndarray) -> None:
         """Count rows of each stream that have probed and are not stored: they have expired at once."""
         view(self.words, at.Head.streams_at, self.plan.streams, at.STREAM_SIZE)[:, at.EXPIRED] += rows
-
-    def stream_bytes(self) -> np.ndarray:
-        """Bytes charged for each stream: its rows, and its part of the pool's keys, in proportion to its rows."""
-        lines = view(self.words, at.Head.streams_at, self.plan.streams, at.STREAM_SIZE)
-        used = view(self.words, at.Head.pools_at, self.plan.pools, at.POOL_SIZE)[:, at.Pool.used_bytes]
-        found = lines[:, at.Stream.bytes].copy()
-        for pool, charged in enumerate(used):
-            mine = np.flatnonzero(lines[:, at.Stream.pool] == pool)
-            rows = np.append(0, np.cumsum(lines[mine, at.Stream.rows]))
-            found[mine] += np.diff((int(charged) - int(found[mine].sum())) * rows // max(int(rows[-1]), 1))
-        return found
 
     def spacious(self, beside: int = 0) -> bool:
         """Whether the block could hold several times what it holds, or takes too much with so many bytes beside it."""

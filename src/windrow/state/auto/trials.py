@@ -57,7 +57,7 @@ class Trials:
         self.forks: list[Shard | None] = []  # by choice; None: not tried, or too far behind
         self.sample = Sample()
         self.choice = PLAIN
-        self.next = FIRST_LOOK  # the number of arrivals at which to look
+        self.next = at.HIGH if shard.plan.defers else FIRST_LOOK  # the number of arrivals at which to look
         self.end = 0  # and that at which the trial or the rest ends
         self.rest = 1  # windows
         self.window = 0  # arrivals in one
@@ -76,16 +76,17 @@ class Trials:
 
     # -- pieces of a batch -----------------------------------------------------------------------------------------
 
-    def pieces(self, batch: np.ndarray) -> Iterator[np.ndarray]:
-        """The batch cut where the trials wants to look, between ticks."""
-        words, start = self.shard.plan.record_words(), 0
+    def piece(self, batch: np.ndarray) -> np.ndarray:
+        """The rows of a batch up to where the trials want to look, between ticks."""
+        words, end = self.shard.plan.record_words(), max(self.next - self._arrivals, 1)
         ticks = batch[at.R_TICK :: words]
-        while start < len(ticks):
-            end = start + max(self.next - self._arrivals, 1)
-            if end < len(ticks):
-                end = start + int(np.searchsorted(ticks[start:], ticks[end - 1], side="right"))
-            yield batch[start * words : min(end, len(ticks)) * words]
-            start = end
+        if end < len(ticks):
+            end = int(np.searchsorted(ticks, ticks[end - 1], side="right"))
+        return batch[: end * words]
+
+    def wake(self) -> None:
+        """Look soon: the policy has begun to count, so that memory may come to be full."""
+        self.next = self._arrivals + FIRST_LOOK
 
     @property
     def _arrivals(self) -> int:
@@ -113,7 +114,7 @@ class Trials:
             self.since = (self._arrivals, int(self.shard.words[at.Head.clock]))
             self.next = self._arrivals + FIRST_LOOK
         elif not self.shard.stream_counter(at.SHED).any():
-            self.next = self._arrivals + max(FIRST_LOOK, self._arrivals // 8)
+            self.next = self._arrivals + max(FIRST_LOOK, (self._arrivals - self.since[0]) // 8)
         elif self._arrivals >= self.end or self._has_moved():
             self._begin()
         else:
@@ -341,6 +342,8 @@ class Trials:
         if not (min(self.looked, self.weighed) >= 0 and max(self.looked, self.weighed, arrivals) <= self._arrivals):
             raise ValueError("trial")
         if forks and self.window == 0:
+            raise ValueError("trial")
+        if not self.shard.words[at.Head.begun] and (forks or self.next != at.HIGH):
             raise ValueError("trial")
         if not (0 <= self.end < at.HIGH and self._arrivals < self.next <= at.HIGH):
             raise ValueError("trial")

@@ -115,7 +115,8 @@ class _Building:
     def _capacity(self, keys: list[int]) -> Capacity:
         """Room for what there is and a little more."""
         most = max((self.sizes[stream] for stream, _ in self.plan.indexed()), default=0)
-        return room.enough(self.plan, self.first[-1], max(keys, default=0), most)
+        begun = self._get("head", len(HEAD))[HEAD.index(at.Head.begun)]
+        return replace(room.enough(self.plan, self.first[-1], max(keys, default=0), most), fitted=int(begun != 0))
 
     def _route(self) -> Route:
         n = self.plan.streams
@@ -134,8 +135,8 @@ class _Building:
         """Head and lines."""
         words[HEAD] = self._get("head", len(HEAD))
         block.write_growth(words)
-        block.write_learning(words, self.plan, bool(words[at.Head.learning]))
-        _check(bool(words[at.Head.learning]) or not any(map(len, self.idle)), "idle")
+        block.write_begun(words, self.plan, bool(words[at.Head.begun]))
+        _check(bool(words[at.Head.begun]) or not any(map(len, self.idle)), "idle")
         lines = view(words, at.Head.streams_at, self.plan.streams, at.STREAM_SIZE)
         lines[:, LINE] = self._get("lines", self.plan.streams * len(LINE)).reshape(self.plan.streams, len(LINE))
         _check(checks.head(words, self.plan), "head")
@@ -263,10 +264,10 @@ class _Building:
             _check(live_columns.add_idle(words, d, _mixed(self.idle[d])), f"d{d}.idle")
             found = {
                 name: self._get(f"d{d}.{name}", int(line[at.Directory.top]), kind_of(name))
-                for name in learned(self.plan)
+                for name in learned(self.plan, words)
             }
             self._check_learned(words, d, found)
-            for name, word in learned(self.plan).items():
+            for name, word in learned(self.plan, words).items():
                 live_columns.write_keys(words, d, word, found[name].view(np.int64))
 
     def _check_learned(self, words: np.ndarray, d: int, found: dict[str, np.ndarray]) -> None:
@@ -291,7 +292,7 @@ class _Building:
 
     def _order(self, words: np.ndarray) -> None:
         plan = self.plan
-        if plan.keeps("dense"):
+        if plan.keeps("dense") and words[at.Head.begun]:
             for pool in range(plan.pools):
                 dense = self._get(f"p{pool}.dense")
                 mine = [
