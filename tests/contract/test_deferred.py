@@ -95,7 +95,7 @@ def test_a_join_that_is_deferred_is_the_exact_one(policy: str) -> None:
         assert pushed(exact, tables, start, 60).equals(pushed(capped, tables, start, 60))
     one, other = exact.bound()[1], capped.bound()[1]
     assert not has_begun(capped)
-    assert other.plan.bare.hooks is one.plan.hooks
+    assert other.hooks is one.hooks
     assert np.array_equal(one.words[LAID_OUT], other.words[LAID_OUT])
     assert one.words.nbytes - fixed_bytes(one.plan) == other.words.nbytes - fixed_bytes(other.plan)
 

@@ -12,13 +12,21 @@ SECONDS: dict[str | None, tuple[float, float]] = {"exact": (10, 10), "auto": (25
 FURTHER = 0.5  # what one more policy takes, of the time that it takes alone
 
 
-def announce(query: Query) -> None:
-    """What is compiled from now on is compiled for a query."""
+def announce(query: Query, defers: bool) -> None:
+    """What is compiled from now on is compiled for a query; if its policy is deferred, for the exact join at first."""
     several = len(query.streams) > 2
     policy = "exact" if query.memory is None or query.on_full == "fail" else query.policy.name
+    if defers:
+        NOTICE.expect(query.policy.rule, *_described(policy, several))
+        policy = "exact"
+    NOTICE.describe(*_described(policy, several))
+
+
+def _described(policy: str, several: bool) -> tuple[str, float]:
+    """What a join is called, and how long its kernels take to compile."""
     streams = "several streams" if several else "two streams"
     what = f"the exact join of {streams}" if policy == "exact" else f"the join of {streams} under {policy.upper()}"
-    NOTICE.describe(what, _seconds(policy, several))
+    return what, _seconds(policy, several)
 
 
 def together(what: str, policies: Iterable[str]) -> AbstractContextManager[None]:

@@ -151,7 +151,7 @@ class Queue:
     def _run(self, waiting: kernel.Waiting) -> int:
         """Let time pass until the engine is asked for something; what for."""
         shard = self.engine.bound()[1]
-        return int(kernel.run_queue(shard.plan.hooks, shard.words, waiting))
+        return int(kernel.run_queue(shard.hooks, shard.words, waiting))
 
     def serve(self, rows: int) -> pa.Table | None:
         """Let the engine take so many waiting rows now, beside what the simulated clock gives it; their matches."""

@@ -68,13 +68,13 @@ def _write_places(words: np.ndarray, plan: Plan, capacity: Capacity, oracle_rows
     head.sketch_depth, head.sketch_width = learning.sketch_depth, learning.sketch_width
     head.slot_cap, head.key_cap, head.block_cap = capacity.slots, capacity.keys, capacity.blocks
     head.filter_words, head.called_cap = capacity.filter, plan.together if plan.demotes else 0
-    records = plan.laid_out(capacity.fitted)
-    head.slot_words, head.key_words, head.node_words = records.slot_words(), records.key_words(), plan.node_words()
+    records = plan.records(capacity.fitted)
+    head.slot_words, head.key_words, head.node_words = records.slot_words, records.key_words, plan.node_words()
     head.table_size, head.leaves = power_of_two(2 * capacity.keys), leaves(plan, capacity)
     head.befores, head.fitted = plan.befores, capacity.fitted
     if plan.release is not None:
         head.ordered, head.promises = len(plan.release.ordered), len(plan.release.promises)
-    for word, offset in records.offsets().items():
+    for word, offset in records.offsets.items():
         words[word] = offset
 
 

@@ -214,7 +214,7 @@ PARTS = (
     Part(Head.filter_at, "the filter of demoted rows", lambda p, c: (1, c.filter if p.demotes else 0), grows=True),
     Part(Head.called_at, "keys under which they are called", lambda p, _: (1, at.CALLED_SIZE * p.together * p.demotes)),
     # what grows
-    Part(Head.slots_at, "slots", lambda p, c: (c.slots, p.laid_out(c.fitted).slot_words()), grows=True),
+    Part(Head.slots_at, "slots", lambda p, c: (c.slots, p.records(c.fitted).slot_words), grows=True),
     Part(
         Head.dense_at,
         "dense lists of slots (RAND)",
@@ -232,7 +232,7 @@ PARTS = (
     Part(
         Head.keys_at,
         "records of keys",
-        lambda p, c: (p.directories, c.keys * p.laid_out(c.fitted).key_words()),
+        lambda p, c: (p.directories, c.keys * p.records(c.fitted).key_words),
         grows=True,
     ),
     Part(

@@ -66,6 +66,15 @@ class Shedding:
     age: float = 0.0
 
 
+@dataclass(frozen=True)
+class Records:
+    """How many words slots and keys have, and where in a slot the fields begin that not every query has."""
+
+    slot_words: int
+    key_words: int
+    offsets: dict[int, int]
+
+
 @dataclass(frozen=True, eq=False)
 class Joins:
     """Several joins in one plan: the streams of each, and the join of each directory, predicate and value column."""
@@ -113,8 +122,20 @@ class Plan:
     @cached_property
     def hooks(self) -> Hooks:
         """What the policy does in kernels, and what is released."""
+        return self._hooks_of(self.rule)
+
+    @cached_property
+    def bare_hooks(self) -> Hooks:
+        """The same without the policy."""
+        return self._hooks_of(EXACT)
+
+    def hooks_when(self, begun: bool) -> Hooks:
+        """What kernels do once the policy has begun, or while it is deferred."""
+        return self.hooks if begun else self.bare_hooks
+
+    def _hooks_of(self, rule: str) -> Hooks:
         besides = "+demoting" if self.demotes else "+hooks"
-        return hooks(self.rule + besides if self.releases else self.rule)
+        return hooks(rule + besides if self.releases else rule)
 
     @property
     def releases(self) -> bool:
@@ -213,17 +234,26 @@ class Plan:
         plain = self.learning in (Learning(), Learning(at.STAT_RUNNING)) and self.value is None and self.drop == 0.0
         return bool(self.hooks.DEFERS) and plain and self.is_pair
 
-    @cached_property
-    def bare(self) -> "Plan":
-        """The same join without its policy, as it is while that is deferred."""
-        return replace(self, rule=EXACT, learning=Learning())
-
     def laid_out(self, fitted: int) -> "Plan":
         """The plan that says what slots and keys hold: the one without policy, if there is no room for what it keeps.
 
         Slots and keys of that begin as those of the other. Where rows are released, they would not.
         """
-        return self if fitted or self.releases else self.bare
+        return self if fitted or self.releases else replace(self, rule=EXACT, learning=Learning())
+
+    def records(self, fitted: int) -> Records:
+        """How slots and keys are laid out by that plan."""
+        return self.full_records() if fitted else self.bare_records()
+
+    @once
+    def full_records(self) -> Records:
+        """Slots and keys with all that the policy keeps."""
+        return Records(self.slot_words(), self.key_words(), self.offsets())
+
+    @once
+    def bare_records(self) -> Records:
+        """Slots and keys of the same join without its policy, as it is while that is deferred."""
+        return self.laid_out(0).full_records()
 
     @cached_property
     def ranked(self) -> bool:

@@ -15,6 +15,7 @@ from windrow.kernels import maintenance
 from windrow.kernels.drive_many import drive_many
 from windrow.kernels.drive_pair import drive_pair
 from windrow.kernels.hooks import Hooks, hooks
+from windrow.kernels.notice import NOTICE
 from windrow.kernels.release.demoting import take_down
 from windrow.kernels.release.visiting import leave, visit
 from windrow.kernels.stages import look_many, look_pair
@@ -31,8 +32,6 @@ REROUTE_EVERY = 1 << 14  # arrivals between two looks at the probe orders
 FIRST_OUT = 1 << 14
 _LOOKED = [at.Head.emit, at.Head.value, at.Head.need]  # what a look changes on its way, beside the tally
 _CAPS = ((at.Pool.cap_rows, at.Pool.used_rows), (at.Pool.cap_bytes, at.Pool.used_bytes))
-
-
 EVERYTHING = np.zeros(0, np.int64)  # no list of keys
 
 
@@ -51,15 +50,22 @@ class Shard:
         self._gone: list[np.ndarray] = []
         self._moved: np.ndarray | None = None
         self.hold(block.start(plan, first_route(plan), emit, room.first(plan)) if words is None else words)
+        if self.words[at.Head.begun]:
+            NOTICE.turn_to(plan.rule)
         if words is None:
-            maintenance.rebuild(plan.hooks, self.words)
+            maintenance.rebuild(self.hooks, self.words)
 
     @classmethod
     def with_room(cls, plan: Plan, emit: bool, capacity: Capacity, oracle_rows: int = 0) -> "Shard":
         """An empty shard of a given capacity."""
         shard = cls(plan, emit, block.start(plan, first_route(plan), emit, capacity, oracle_rows))
-        maintenance.rebuild(plan.hooks, shard.words)
+        maintenance.rebuild(shard.hooks, shard.words)
         return shard
+
+    @property
+    def hooks(self) -> Hooks:
+        """What kernels do for the policy now: nothing, as long as it is deferred."""
+        return self.plan.hooks_when(bool(self.words[at.Head.begun]))
 
     def hold(self, words: np.ndarray) -> None:
         """Take a block as this shard's memory."""
@@ -93,7 +99,7 @@ class Shard:
     def _drive(self, batch: np.ndarray, probing: bool, earlier: np.ndarray = EVERYTHING) -> Iterator[np.ndarray]:
         """Run the driver until the batch is taken; rows of earlier batches of the same push follow their slots.
 
-        Where a policy begins that tries out how to count, it comes back before, for trials begin at that row.
+        Where a policy begins that tries out how to count, it comes back before: from there on trials may look.
         """
         self._reroute()
         self.words[at.Head.cursor] = 0
@@ -101,8 +107,7 @@ class Shard:
         lines = self.plan.streams + (self.plan.joins is not None)
         out = np.empty((lines, FIRST_OUT if self.words[at.Head.emit] else 0), np.int64)
         while True:
-            h = self.plan.hooks if self.words[at.Head.begun] else self.plan.bare.hooks
-            status, out, found = drive(h, self.words, batch, out, probing)
+            status, out, found = drive(self.hooks, self.words, batch, out, probing)
             if found:
                 yield out[:, :found].copy()
             if status == at.DONE:
@@ -207,7 +212,7 @@ class Shard:
 
     def collect(self) -> None:
         """Release what constraints allow by now; else it is done every now and then while rows are taken."""
-        maintenance.collect(self.plan.hooks, self.words)
+        maintenance.collect(self.hooks, self.words)
         self.take_down()
 
     @property
@@ -228,11 +233,10 @@ class Shard:
         elif status == at.PRUNE:
             maintenance.forget_rarest(self.words)
         elif status == at.BEGIN:
+            NOTICE.turn_to(self.plan.rule)
             self.grow(replace(self.capacity, fitted=1))
             maintenance.begin_policy(self.plan.hooks, self.words)
             block.write_begun(self.words, self.plan, True)
-            if self.trials is not None:
-                self.trials.wake()
         elif status == at.DRAIN:
             self._gone.append(maintenance.drain(self.words))
             self.take_down()
@@ -269,7 +273,7 @@ class Shard:
         self._pass_time(at.LATEST, ends=True)
 
     def _pass_time(self, mark: int, ends: bool) -> None:
-        maintenance.raise_watermark(self.plan.hooks, self.words, mark, ends)
+        maintenance.raise_watermark(self.hooks, self.words, mark, ends)
         for fork in self.trials.tried() if self.trials is not None else ():
             maintenance.raise_watermark(fork.plan.hooks, fork.words, mark, ends)
 
@@ -285,7 +289,7 @@ class Shard:
         now = self.capacity
         capacity = Capacity(*map(max, vars(now).values(), vars(capacity).values()))
         self.hold(block.regrown(self.words, self.plan, capacity, oracle_rows))
-        maintenance.rebuild(self.plan.hooks, self.words)
+        maintenance.rebuild(self.hooks, self.words)
         if self.demoted is not None and capacity.filter > now.filter:
             self.take_down()
             self.demoted.refill(self.words, self.plan)
@@ -294,10 +298,10 @@ class Shard:
         """Move into a block of a capacity that holds what there is, less than now in some parts; the new slots."""
         self._gone.append(maintenance.drain(self.words))
         self.take_down()
-        maintenance.catch_up(self.plan.hooks, self.words)
+        maintenance.catch_up(self.hooks, self.words)
         moved = renumber(self.words, self.plan)
         self.hold(block.regrown(self.words, self.plan, capacity))
-        maintenance.rebuild(self.plan.hooks, self.words)
+        maintenance.rebuild(self.hooks, self.words)
         self._moved = moved if self._moved is None else followed(self._moved, moved)
         return moved
 

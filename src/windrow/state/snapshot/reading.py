@@ -150,14 +150,14 @@ def optional_fields(plan: Plan) -> list[Word[Any]]:
     return [value for value in at.Slot.words.values() if value.saved and value.when and plan.has(value.when)]
 
 
-def learned(plan: Plan, words: np.ndarray) -> dict[str, int]:
-    """The words of a key's record that are state, by name: none where they follow from the oracle's table, or where the
-    policy has not begun."""
-    return {} if not words[at.Head.begun] and not plan.releases else _learned(plan)
+def learned_yet(plan: Plan, words: np.ndarray) -> dict[str, int]:
+    """The same as long as the policy may be deferred: none before it has begun, where nothing is released."""
+    return {} if not words[at.Head.begun] and not plan.releases else learned(plan)
 
 
 @lru_cache(maxsize=64)
-def _learned(plan: Plan) -> dict[str, int]:
+def learned(plan: Plan) -> dict[str, int]:
+    """The words of a key's record that are state, by name: none where they follow from the oracle's table."""
     counts = plan.credits_by_key or plan.learning.kind in (at.STAT_RUNNING, at.STAT_SKETCH)
     found = {f"freq{s}": at.chain_word(s, at.FREQ) for s in range(plan.streams if counts else 0)}
     for which, kept in enumerate(plan.kept_of_keys()):
@@ -183,7 +183,7 @@ def _keys(shard: Shard, in_use: list[np.ndarray]) -> dict[str, np.ndarray]:
             order = np.argsort(codes)
             found[f"d{d}.idle"] = codes[order]
             keys = np.concatenate([keys, idle[order]])
-        for name, word in learned(shard.plan, shard.words).items():
+        for name, word in learned_yet(shard.plan, shard.words).items():
             found[f"d{d}.{name}"] = live_columns.read_keys(shard.words, d, keys, word).view(kind_of(name))
     found["keys"] = np.array([len(keys) for keys in in_use], np.int64)
     return found
