@@ -1,8 +1,8 @@
-"""A policy that is deferred: the join is an exact one until a quarter of a cap is used, and then the policy begins.
+"""A policy that is deferred: the join is an exact one until a part of a cap is used, and then the policy begins.
 
 Can catch: a policy that begins with other rows, counts or lists after a restart or with other pushes; rows that are
 shed before it has begun, also when one instant brings more than the whole cap; a deferred join that is not the exact
-one.
+one; trials of `auto` that look at other arrivals than if nothing had been deferred.
 """
 
 from __future__ import annotations
@@ -98,6 +98,23 @@ def test_a_join_that_is_deferred_is_the_exact_one(policy: str) -> None:
     assert other.hooks is one.hooks
     assert np.array_equal(one.words[LAID_OUT], other.words[LAID_OUT])
     assert one.words.nbytes - fixed_bytes(one.plan) == other.words.nbytes - fixed_bytes(other.plan)
+
+
+@pytest.mark.parametrize("size", [3, 21, 300, 1_200])
+def test_trials_look_next_when_they_would_have_looked(size: int) -> None:
+    """Batches are not cut for looks at which there is nothing to see; the next look is where those would have led."""
+    steps, table = 1_200, pa.table({"t": np.arange(1_200) // 3, "k": np.arange(1_200) % 7, "s": [""] * 1_200})
+    engine, arrivals, looks, expected = engine_of("auto", {"a": table, "b": table}, 1_000_000), 0, 0, 64
+    for start in range(0, steps, size):
+        engine.push({name: table.slice(start, size) for name in "ab"})
+        for _ in range(size // 3):
+            arrivals += 6  # rows of one tick
+            if arrivals >= expected:
+                looks += 1
+                expected = arrivals + (64 if looks == 1 else max(64, arrivals // 8))
+        trials = engine.bound()[1].trials
+        assert trials is not None and trials.next == expected
+    assert looks > 10 and not has_begun(engine)
 
 
 def test_which_policies_are_deferred() -> None:

@@ -60,7 +60,7 @@ class Head(Record):
     weight = real("what an arrival adds to counts", saved=True, moved="learned")
     value = real("the value of all matches", saved=True, moved="always")
     ranking = word("whether tournaments are kept (policies/ranked.py)", saved=True)
-    begun = word("whether the policy keeps anything yet (policies/exact.py)", saved=True)
+    begun = word("whether the policy has begun, and has room for what it keeps (policies/exact.py)", saved=True)
     marked = word("the first row that the arriving one matched (policies/greedy_dual.py)")
     trial = word("the initial credit under trial (tuner.py)", saved=True, moved="same")
     trial_left = word("arrivals until that ends", saved=True, moved="same")
@@ -144,7 +144,6 @@ class Head(Record):
     promises = word()
     filter_words = word()
     called_cap = word()
-    fitted = word("whether there is room for what the policy keeps")
     # where in a slot the fields begin that not every query has
     vals_off = word()
     rank_off = word()

@@ -27,6 +27,7 @@ class Notice:
         self._expected: dict[str, tuple[str, float]] = {}
         self._pinned = False
         self._said = False
+        self._told: set[str] = set()
         self._depth = 0
         self._wall = self._core = self._spent = self._spent_core = 0.0
         self._timer: threading.Timer | None = None
@@ -36,7 +37,7 @@ class Notice:
         if self._pinned or (what, seconds) == (self._what, self._seconds):
             return
         self._what, self._seconds = what, seconds
-        self._said, self._spent, self._spent_core = False, 0.0, 0.0
+        self._said, self._spent, self._spent_core = what in self._told, 0.0, 0.0
 
     def expect(self, policy: str, what: str, seconds: float) -> None:
         """The same for when a policy begins that is deferred."""
@@ -80,6 +81,7 @@ class Notice:
         if self._said:
             return
         self._said = True
+        self._told.add(self._what)
         often = "once per machine"
         if FOLDER is None:
             often = "in every process, for no folder takes it (NUMBA_CACHE_DIR names one)"

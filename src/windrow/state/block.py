@@ -68,10 +68,11 @@ def _write_places(words: np.ndarray, plan: Plan, capacity: Capacity, oracle_rows
     head.sketch_depth, head.sketch_width = learning.sketch_depth, learning.sketch_width
     head.slot_cap, head.key_cap, head.block_cap = capacity.slots, capacity.keys, capacity.blocks
     head.filter_words, head.called_cap = capacity.filter, plan.together if plan.demotes else 0
-    records = plan.records(capacity.fitted)
+    records = plan.records(capacity.begun)
     head.slot_words, head.key_words, head.node_words = records.slot_words, records.key_words, plan.node_words()
     head.table_size, head.leaves = power_of_two(2 * capacity.keys), leaves(plan, capacity)
-    head.befores, head.fitted = plan.befores, capacity.fitted
+    head.befores = plan.befores
+    write_begun(words, plan, capacity.begun)
     if plan.release is not None:
         head.ordered, head.promises = len(plan.release.ordered), len(plan.release.promises)
     for word, offset in records.offsets.items():
@@ -90,7 +91,6 @@ def start(plan: Plan, route: Route, emit: bool, capacity: Capacity | None = None
     head.emit, head.fail_when_full, head.own_clock = emit, plan.fail_when_full, plan.own_clock
     head.has_value, head.value_sum = plan.valued, plan.value == "sum"
     head.seed, head.key_bytes, head.idle_limit = plan.seed, plan.key_bytes(), plan.idle_limit
-    write_begun(words, plan, not plan.defers)
     lines = view(words, at.Head.streams_at, plan.streams, at.STREAM_SIZE)
     lines[:, [at.Stream.oldest, at.Stream.newest, at.Stream.hint]] = NONE
     lines[:, [at.Stream.last_time, at.Stream.seen_first, at.Stream.seen_last]] = LOW
@@ -151,10 +151,10 @@ def write_shedding(words: np.ndarray, plan: Plan) -> None:
         view(words, at.Head.ages_at, plan.streams, at.AGE_SIZE).view(np.float64)[:, at.A_LIMIT] = 1.0
 
 
-def write_begun(words: np.ndarray, plan: Plan, begun: bool) -> None:
-    """Whether the policy keeps anything; where it counts arrivals, keys are then kept for their counts."""
+def write_begun(words: np.ndarray, plan: Plan, begun: int) -> None:
+    """Whether the policy has begun; where it counts arrivals, keys are then kept for their counts."""
     words[at.Head.begun] = begun
-    words[at.Head.keep_idle] = begun and plan.learning.kind == at.STAT_RUNNING
+    words[at.Head.keep_idle] = begun != 0 and plan.learning.kind == at.STAT_RUNNING
 
 
 def write_growth(words: np.ndarray) -> None:
@@ -266,6 +266,7 @@ def regrown(words: np.ndarray, plan: Plan, capacity: Capacity, oracle_rows: int 
     rows = old_oracle if oracle_rows is None else oracle_rows
     new = lay_out(plan, capacity, rows)
     new[: at.Head.streams] = words[: at.Head.streams]
+    write_begun(new, plan, capacity.begun)
     for a, b in zip(parts(plan, old, old_oracle), parts(plan, capacity, rows), strict=True):
         if a.part.rebuilt:
             continue

@@ -36,11 +36,11 @@ class Capacity:
     keys: int = 1024
     blocks: int = 64
     filter: int = LEAST_FILTER
-    fitted: int = 1  # 0 as long as there is no room for what the policy keeps, which is deferred
+    begun: int = 1  # 0 as long as the policy is deferred, and there is no room for what it keeps
 
 
 # the words of the head that tell it
-CAPACITY = (Head.slot_cap, Head.key_cap, Head.block_cap, Head.filter_words, Head.fitted)
+CAPACITY = (Head.slot_cap, Head.key_cap, Head.block_cap, Head.filter_words, Head.begun)
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ def power_of_two(n: int) -> int:
 
 def leaves(plan: Plan, capacity: Capacity) -> int:
     """Leaves of each tournament."""
-    if not plan.ranked or not capacity.fitted:
+    if not plan.ranked or not capacity.begun:
         return 0
     return capacity.slots if plan.by_row else capacity.keys * plan.widest_pool()
 
@@ -214,11 +214,11 @@ PARTS = (
     Part(Head.filter_at, "the filter of demoted rows", lambda p, c: (1, c.filter if p.demotes else 0), grows=True),
     Part(Head.called_at, "keys under which they are called", lambda p, _: (1, at.CALLED_SIZE * p.together * p.demotes)),
     # what grows
-    Part(Head.slots_at, "slots", lambda p, c: (c.slots, p.records(c.fitted).slot_words), grows=True),
+    Part(Head.slots_at, "slots", lambda p, c: (c.slots, p.records(c.begun).slot_words), grows=True),
     Part(
         Head.dense_at,
         "dense lists of slots (RAND)",
-        lambda p, c: (p.pools, c.slots if p.dense and c.fitted else 0),
+        lambda p, c: (p.pools, c.slots if p.dense and c.begun else 0),
         grows=True,
         names="slot",
     ),
@@ -232,7 +232,7 @@ PARTS = (
     Part(
         Head.keys_at,
         "records of keys",
-        lambda p, c: (p.directories, c.keys * p.records(c.fitted).key_words),
+        lambda p, c: (p.directories, c.keys * p.records(c.begun).key_words),
         grows=True,
     ),
     Part(

@@ -129,7 +129,7 @@ class Plan:
         """The same without the policy."""
         return self._hooks_of(EXACT)
 
-    def hooks_when(self, begun: bool) -> Hooks:
+    def hooks_when(self, begun: int) -> Hooks:
         """What kernels do once the policy has begun, or while it is deferred."""
         return self.hooks if begun else self.bare_hooks
 
@@ -234,16 +234,16 @@ class Plan:
         plain = self.learning in (Learning(), Learning(at.STAT_RUNNING)) and self.value is None and self.drop == 0.0
         return bool(self.hooks.DEFERS) and plain and self.is_pair
 
-    def laid_out(self, fitted: int) -> "Plan":
-        """The plan that says what slots and keys hold: the one without policy, if there is no room for what it keeps.
+    def laid_out(self, begun: int) -> "Plan":
+        """The plan that says what slots and keys hold: the one without policy, as long as that is deferred.
 
         Slots and keys of that begin as those of the other. Where rows are released, they would not.
         """
-        return self if fitted or self.releases else replace(self, rule=EXACT, learning=Learning())
+        return self if begun or self.releases else replace(self, rule=EXACT, learning=Learning())
 
-    def records(self, fitted: int) -> Records:
+    def records(self, begun: int) -> Records:
         """How slots and keys are laid out by that plan."""
-        return self.full_records() if fitted else self.bare_records()
+        return self.full_records() if begun else self.bare_records()
 
     @once
     def full_records(self) -> Records:

@@ -23,7 +23,7 @@ def renumber(words: np.ndarray, plan: Plan) -> np.ndarray:
     No row that was shed waits to be asked for. Tables by hash and tournaments are left to be decided anew.
     """
     head = Head(words, 0)
-    plan = plan.laid_out(head.fitted)
+    plan = plan.laid_out(head.begun)
     live = np.sort(live_columns.by_age(words))
     new = np.zeros(max(int(head.top), 1), np.int64)
     new[live] = np.arange(len(live))

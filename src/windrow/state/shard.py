@@ -65,7 +65,7 @@ class Shard:
     @property
     def hooks(self) -> Hooks:
         """What kernels do for the policy now: nothing, as long as it is deferred."""
-        return self.plan.hooks_when(bool(self.words[at.Head.begun]))
+        return self.plan.hooks_when(int(self.words[at.Head.begun]))
 
     def hold(self, words: np.ndarray) -> None:
         """Take a block as this shard's memory."""
@@ -234,9 +234,8 @@ class Shard:
             maintenance.forget_rarest(self.words)
         elif status == at.BEGIN:
             NOTICE.turn_to(self.plan.rule)
-            self.grow(replace(self.capacity, fitted=1))
+            self.grow(replace(self.capacity, begun=1))
             maintenance.begin_policy(self.plan.hooks, self.words)
-            block.write_begun(self.words, self.plan, True)
         elif status == at.DRAIN:
             self._gone.append(maintenance.drain(self.words))
             self.take_down()
@@ -362,14 +361,12 @@ class Shard:
         What statistics have learned moves too, where both plans learn in the same way; what the new one has to know
         beyond that, `prepare` tells it before the residents come.
         """
-        learned = plan.learns_as(self.plan)
+        learned = plan.learns_as(self.plan) and bool(self.words[at.Head.begun])
         oracle_rows = int(self.words[at.Head.oracle_rows]) if learned else 0
-        capacity = replace(self._room_in(plan), fitted=1)
+        capacity = replace(self._room_in(plan), begun=1)
         other = Shard.with_room(plan, bool(self.words[at.Head.emit]), capacity, oracle_rows)
         other.notes_as(self)
         other.keep_demoted(self.demoted)
-        if learned:
-            block.write_begun(other.words, plan, bool(self.words[at.Head.begun]))
         block.carry(self.words, self.plan, other.words, plan, learned)
         if prepare is not None:
             prepare(other)
@@ -377,7 +374,8 @@ class Shard:
         slots = maintenance.move_residents(
             plan.hooks, self.words, other.words, extra, plan.rule == self.plan.rule, learned, 1.0, EVERYTHING
         )
-        other.begin_policy()
+        if plan.defers and not learned:
+            maintenance.begin_policy(plan.hooks, other.words)
         if maintenance.reconsider(plan.hooks, other.words) == at.FULL:
             raise Full
         other._prune()
@@ -390,7 +388,6 @@ class Shard:
         capacity = self._room_in(self.plan) if sample.is_whole else sample.capacity(self)
         other = Shard.with_room(self.plan, False, capacity)
         other.trials = None
-        block.write_begun(other.words, self.plan, bool(self.words[at.Head.begun]))
         block.carry(self.words, self.plan, other.words, other.plan, learned=True)
         share, popular = (1.0, EVERYTHING) if sample.is_whole else (sample.share, sample.popular)
         maintenance.move_residents(self.plan.hooks, self.words, other.words, 0, True, True, share, popular)
@@ -417,7 +414,7 @@ class Shard:
         keys = view(self.words, at.Head.dirs_at, self.plan.directories, at.DIR_SIZE)[:, at.Directory.live]
         rows = self.stream_counter(at.Stream.rows)
         found = room.enough(plan, int(rows.sum()) + more, int(keys.max(initial=0)) + more, 2 * int(rows.max()) + more)
-        return replace(found, filter=self.capacity.filter, fitted=self.capacity.fitted)
+        return replace(found, filter=self.capacity.filter, begun=self.capacity.begun)
 
     def twin(self) -> "Shard":
         """The same shard once more."""

@@ -61,7 +61,7 @@ def learn_pair(h: Any, m: Memory, r: Any, rx: Any, at: int, key: int) -> None:
 @inline
 def learn_row(h: Any, m: Memory, r: Any, rx: Any, at: int, slot: int) -> None:
     """Let the statistics see the row at a place of any other join; priorities that rest on it follow."""
-    if m.head.begun != 0 and any_learning(m):
+    if any_learning(m):
         learn_links(h, m.w, r, rx, at, slot)
 
 

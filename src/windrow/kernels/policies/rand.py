@@ -22,9 +22,8 @@ KEEPS = ("dense",)
 @inline
 def entered(h: Any, m: Memory, slot: int) -> None:
     """Put a resident at the end of its pool's dense list (it has been charged already)."""
-    if m.head.begun != 0:
-        pool = stream_at(m, stream_of(m, slot)).pool
-        put(m, pool, pool_at(m, pool).used_rows - 1, slot)
+    pool = stream_at(m, stream_of(m, slot)).pool
+    put(m, pool, pool_at(m, pool).used_rows - 1, slot)
 
 
 @inline
@@ -50,8 +49,6 @@ def begins(h: Any, m: Memory) -> None:
 @inline
 def left(h: Any, m: Memory, slot: int) -> None:
     """Close the gap of a resident in the dense list with the last one (the charge is gone already)."""
-    if m.head.begun == 0:
-        return
     pool = stream_at(m, stream_of(m, slot)).pool
     dense = m.head.dense_at + pool * m.head.slot_cap
     place = slot_at(m, slot).place

@@ -117,7 +117,7 @@ class _Building:
         """Room for what there is and a little more."""
         most = max((self.sizes[stream] for stream, _ in self.plan.indexed()), default=0)
         begun = self._get("head", len(HEAD))[HEAD.index(at.Head.begun)]
-        return replace(room.enough(self.plan, self.first[-1], max(keys, default=0), most), fitted=int(begun != 0))
+        return replace(room.enough(self.plan, self.first[-1], max(keys, default=0), most), begun=int(begun != 0))
 
     def _route(self) -> Route:
         n = self.plan.streams
@@ -136,7 +136,7 @@ class _Building:
         """Head and lines; nothing is forked before the policy has begun."""
         words[HEAD] = self._get("head", len(HEAD))
         block.write_growth(words)
-        block.write_begun(words, self.plan, bool(words[at.Head.begun]))
+        block.write_begun(words, self.plan, int(words[at.Head.begun]))
         _check(bool(words[at.Head.begun]) or not (fork or any(map(len, self.idle))), "idle")
         if words[at.Head.begun]:
             NOTICE.turn_to(self.plan.rule)
@@ -318,7 +318,7 @@ class _Building:
         _check(all(checks.leaves(column) for column in kept.values()), "leaf")
         ends, turn = kept.get("leaf.ends", _NOTHING), kept.get("leaf.turn", _NOTHING)
         _check(len({len(column) for column in kept.values()}) <= 1, "leaf")
-        count = live_columns.finish(self.plan.hooks_when(bool(words[at.Head.begun])), words, ends, turn)
+        count = live_columns.finish(self.plan.hooks_when(int(words[at.Head.begun])), words, ends, turn)
         _check(all(len(column) == count for column in kept.values()), "leaf")
 
 
