@@ -234,8 +234,9 @@ class Shard:
             maintenance.forget_rarest(self.words)
         elif status == at.BEGIN:
             NOTICE.turn_to(self.plan.rule)
-            self.grow(replace(self.capacity, begun=1))
-            maintenance.begin_policy(self.plan.hooks, self.words)
+            self.hold(block.regrown(self.words, self.plan, replace(self.capacity, begun=1)))
+            maintenance.rebuild(self.hooks, self.words)
+            maintenance.begin_policy(self.hooks, self.words)
         elif status == at.DRAIN:
             self._gone.append(maintenance.drain(self.words))
             self.take_down()
@@ -284,9 +285,9 @@ class Shard:
             fork.go_by(own_clock)
 
     def grow(self, capacity: Capacity, oracle_rows: int | None = None) -> None:
-        """Move into a block of another capacity; no part gets smaller."""
+        """Move into a block of another capacity; no part gets smaller, and no policy begins by it."""
         now = self.capacity
-        capacity = Capacity(*map(max, vars(now).values(), vars(capacity).values()))
+        capacity = replace(Capacity(*map(max, vars(now).values(), vars(capacity).values())), begun=now.begun)
         self.hold(block.regrown(self.words, self.plan, capacity, oracle_rows))
         maintenance.rebuild(self.hooks, self.words)
         if self.demoted is not None and capacity.filter > now.filter:
