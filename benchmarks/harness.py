@@ -7,6 +7,7 @@ machine slows all of them alike; the first turn of each is kept apart, because i
 import json
 import os
 import platform
+import random
 import statistics
 import sys
 import time
@@ -51,10 +52,13 @@ class Contestant:
 
 
 def race(contestants: Mapping[str, Contestant], rounds: int, clock: Clock = wall) -> dict[str, Timing]:
-    """Let contestants take turns; a first turn each that does not count, then `rounds` that do."""
+    """Let contestants take turns; a first turn each that does not count, then `rounds` that do.
+
+    Who follows whom changes from round to round, for what one leaves behind (memory, caches) may slow the next.
+    """
     timings = {name: Timing() for name in contestants}
     for turn in range(-1, rounds):
-        for name, contestant in contestants.items():
+        for name, contestant in random.Random(turn).sample(list(contestants.items()), len(contestants)):
             note(f"  round {turn + 1}/{rounds} {name}")
             timing = timings[name]
             timing.result = None  # what the last turn made is gone before the next one starts

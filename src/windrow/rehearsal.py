@@ -141,6 +141,7 @@ def _scenes(policy: Policy | None, names: tuple[str, ...]) -> Iterator[Callable[
     if policy is not None:
         yield lambda: _pushed(Engine(usual.with_(memory=Memory(FEW, split=True), sample=0.5)), tables)
         yield lambda: _pushed(Engine(usual.with_(memory=10 * ROWS, on_full="fail")), tables)
+        yield lambda: _ample(usual.with_(memory=1_000 * ROWS), tables)
         yield lambda: _queued(usual, tables)
         yield lambda: _large(usual.with_(memory=6_000, streams=wide))
         yield lambda: _changing(usual.with_(memory="64 kB", streams=wide))
@@ -167,6 +168,14 @@ def _live(query: Query, tables: Tables) -> None:
         for memory in (4 * FEW, FEW // 2, None, "64 kB", FEW):
             engine.memory = memory
         Engine.restore(engine.snapshot(), query.with_(policy="rand")).push(tables)
+    engine.push({}, watermark=2 * ROWS)
+
+
+def _ample(query: Query, tables: Tables) -> None:
+    """Far below the budget, where a policy may be deferred."""
+    _pushed(Engine(query), tables)
+    engine = Engine(query)
+    engine.push(tables, watermark=ROWS)
     engine.push({}, watermark=2 * ROWS)
 
 

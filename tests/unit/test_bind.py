@@ -27,7 +27,10 @@ NAMES = "abc"
 STREAMS = [wr.Stream(name, "t", 10) for name in NAMES]
 NEAR = [Band(f"{one}.x", f"{other}.x", 0.5) for one, other in ("ab", "bc")]
 ALL = [policies.Auto(), *(policy() for policy in policies.ALL if policy is not policies.Auto), policies.Given("x")]
-CAPACITIES = (Capacity(), Capacity(16, 32, 2, 64), Capacity(0, 0, 1, 64), Capacity(4096, 8, 300, 1 << 12))
+CAPACITIES = (
+    Capacity(), Capacity(16, 32, 2, 64), Capacity(16, 32, 2, 64, begun=0), Capacity(0, 0, 1, 64),
+    Capacity(4096, 8, 300, 1 << 12),
+)  # fmt: skip
 
 
 def plan(**options: object) -> Plan:

@@ -11,12 +11,15 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from windrow.kernels import notice
 
 SOURCES = Path(__file__).resolve().parents[2] / "src" / "windrow"
 PROGRAM = """
@@ -101,6 +104,33 @@ def test_sources_elsewhere_find_the_same_code(copy: Path, tmp_path: Path) -> Non
     for kernels in (moved, Path(packed, "windrow", "kernels")):
         said = start(kernels, **kept)
         assert said["folder"] == first["folder"] and said["loaded"] == 1
+
+
+def test_each_kind_of_join_is_said_once_and_a_deferred_policy_when_it_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(notice, "PATIENCE", 0.0)
+    said: list[str] = []
+    one = notice.Notice()
+    one.say = said.append
+    one.expect("prob", "the join of two streams under PROB", 25)
+
+    def compiled() -> None:
+        one.began()
+        time.sleep(0.05)  # the timer's turn
+        one.ended()
+
+    one.describe("the exact join of two streams", 10)
+    compiled()
+    compiled()
+    one.turn_to("fifo")  # which has been there from the first row
+    compiled()
+    one.turn_to("prob")
+    compiled()
+    one.describe("the exact join of two streams", 10)  # another engine
+    compiled()
+    one.turn_to("prob")
+    compiled()
+    names = [line.removeprefix("windrow is compiling ").partition(", ")[0] for line in said]
+    assert names == ["the exact join of two streams", "the join of two streams under PROB"]
 
 
 def test_compiling_is_said_once_and_loading_is_not(copy: Path) -> None:

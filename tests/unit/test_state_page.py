@@ -47,7 +47,8 @@ def _record(record: type[at.Record]) -> list[str]:
     for value in record.words.values():
         there = f"if `{value.when}`" if value.when else ""
         kind = "" if value.kind is int else "a float"
-        lines.append(f"| {value.name} | {value.about} | {_facts(value.saved, value.moved, kind, there)} |")
+        named = f"names a {value.names}" if value.names else ""
+        lines.append(f"| {value.name} | {value.about} | {_facts(value.saved, value.moved, kind, named, there)} |")
     return [*lines, ""]
 
 
@@ -72,7 +73,7 @@ def test_no_word_stands_twice() -> None:
     for record in at.RECORDS:
         places = [value.offset for value in record.fields()]
         assert places == list(range(record.size)), record
-    sizes = {value.where: value.step + 1 for value in at.Slot.words.values() if value.when}
+    sizes = {value.where: value.step + 1 for value in at.Slot.words.values() if value.where is not None}
     assert {word: size for word, (_, size) in at.OPTIONAL.items()} == sizes
 
 

@@ -84,13 +84,15 @@ class Binding:
         bare = replace(self.plan, windows=windows).without_cap(pooled=False)
         oracle_rows = self.oracle_rows if isinstance(getattr(query.policy, "statistics", None), Oracle) else 0
         plan, recall_bytes = _with_budget(bare, query, oracle_rows)
+        announce(query, False)  # a policy begins when something changes
         return replace(self, query=query, plan=plan, recall_bytes=recall_bytes, oracle_rows=oracle_rows)
 
 
 def bind(query: Query, schemas: dict[str, pa.Schema], own_clock: bool = True) -> Binding:
     """Check a query against its streams' schemas and plan it; the last ones are remembered."""
-    announce(query)
-    return _bound(_Asked(query, schemas, own_clock))
+    binding = _bound(_Asked(query, schemas, own_clock))
+    announce(query, binding.plan.defers)
+    return binding
 
 
 class _Asked:

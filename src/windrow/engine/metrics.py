@@ -12,6 +12,7 @@ from windrow.kernels import reasons
 from windrow.quality.tracker import Recall
 from windrow.spec import Query
 from windrow.state.monitor import promises
+from windrow.state.parts import view
 from windrow.state.shard import Shard
 
 
@@ -246,13 +247,25 @@ def _spread(part: Metrics) -> float:
 _COUNTERS = (*reasons.NAMES.items(), ("resident_rows", at.Stream.rows))
 
 
+def _charged(shard: Shard) -> np.ndarray:
+    """Bytes charged for each stream: its rows, and its part of the pool's keys, in proportion to its rows."""
+    lines = view(shard.words, at.Head.streams_at, shard.plan.streams, at.STREAM_SIZE)
+    used = view(shard.words, at.Head.pools_at, shard.plan.pools, at.POOL_SIZE)[:, at.Pool.used_bytes]
+    found = lines[:, at.Stream.bytes].copy()
+    for pool, charged in enumerate(used):
+        mine = np.flatnonzero(lines[:, at.Stream.pool] == pool)
+        rows = np.append(0, np.cumsum(lines[mine, at.Stream.rows]))
+        found[mine] += np.diff((int(charged) - int(found[mine].sum())) * rows // max(int(rows[-1]), 1))
+    return found
+
+
 def metrics_of(
     query: Query, shard: Shard, came: np.ndarray, deletions: np.ndarray, false: np.ndarray, recall: Recall | None
 ) -> Metrics:
     """The metrics of a shard, with what its owner counts: by stream the rows that came (arrived, late, ignored) and the
     deletions (done, in vain), by join the candidates that were no matches; and what is known of recall."""
     columns = {name: shard.stream_counter(word) for name, word in _COUNTERS}
-    columns["resident_bytes"] = shard.stream_bytes()
+    columns["resident_bytes"] = _charged(shard)
     streams = {}
     for s, name in enumerate(query.names):
         arrived, late, ignored = (int(n) for n in came[s])

@@ -156,7 +156,7 @@ class Queue:
     def _run(self, waiting: kernel.Waiting) -> int:
         """Let time pass until the engine is asked for something; what for."""
         shard = self.engine.bound()[1]
-        return int(kernel.run_queue(shard.plan.hooks, shard.words, waiting))
+        return int(kernel.run_queue(shard.hooks, shard.words, waiting))
 
     def serve(self, rows: int) -> pa.Table | None:
         """Let the engine take so many waiting rows now, beside what the simulated clock gives it; their matches."""
@@ -269,7 +269,7 @@ class Queue:
         held.handed, self._q[kernel.UNHANDED] = last, np.count_nonzero(held.state[last:end] == kernel.SERVED)
         shard.words[at.Head.learned_ahead] = self.form == "integrated"
         if self.form == "integrated":
-            shard.learn()
+            shard.begin_policy()
         return self.engine.push(batch)
 
     def _tidy(self, held: Held) -> None:

@@ -60,7 +60,7 @@ class Head(Record):
     weight = real("what an arrival adds to counts", saved=True, moved="learned")
     value = real("the value of all matches", saved=True, moved="always")
     ranking = word("whether tournaments are kept (policies/ranked.py)", saved=True)
-    learning = word("whether arrivals are counted (policies/counting.py)", saved=True)
+    begun = word("whether the policy has begun, and has room for what it keeps (policies/exact.py)", saved=True)
     marked = word("the first row that the arriving one matched (policies/greedy_dual.py)")
     trial = word("the initial credit under trial (tuner.py)", saved=True, moved="same")
     trial_left = word("arrivals until that ends", saved=True, moved="same")
@@ -205,9 +205,9 @@ class Stream(Record):
     sampled = word("those of them that a sampler left out", saved=True, moved="always")
     rows = word("residents")
     bytes = word("charged for them")
-    oldest = word("the first slot of the age list")
-    newest = word("its last")
-    hint = word("where the last row went into the age list")
+    oldest = word("the first slot of the age list", names="slot")
+    newest = word("its last", names="slot")
+    hint = word("where the last row went into the age list", names="slot")
     demoted = word("those of the released that went to disk", saved=True, moved="always")
     last_time = word("the latest time that came", saved=True, moved="always")
     rank = word("rows that came", saved=True, moved="always")
@@ -262,21 +262,23 @@ class Slot(Record):
     seq = word("its sequence number", saved=True, moved="always")
     row = word("its row of payload; NONE in a free place", moved="always")
     cost = word("what it is charged, and in the low bits its stream", saved=True)
-    older = word("its neighbour in the age list; in a free place the next")
-    newer = word("its other neighbour")
+    older = word("its neighbour in the age list; in a free place the next", names="slot")
+    newer = word("its other neighbour", names="slot")
     rank = word("its number among the rows of its stream", saved=True, where=Head.rank_off, when="counts_rows")
     gain = real("what it adds to an output value", saved=True, where=Head.gain_off, when="valued")
     score = real("its priority, or credit", saved=True, where=Head.score_off, when="scored")
     place = word("its place in the dense list (RAND)", where=Head.place_off, when="dense")
     status = word("Unknown, Yes or No (release/rules.py)", saved=True, where=Head.status_off, when="releases")
     # in the heap of its key (heap.py), where credits move with the key
-    child = word("its first child", where=Head.heap_off, when="credited")
-    heap_next = word("its next sibling", where=Head.heap_off, step=1, when="credited")
-    heap_prev = word("its previous sibling, or its parent", where=Head.heap_off, step=2, when="credited")
-    # the same words where each row has a credit of its own
-    mark = word("the arrival that last matched it", where=Head.heap_off)
-    mark_next = word("the next row that it matched", where=Head.heap_off, step=1)
-    owed = word("what that will add to its credit", where=Head.heap_off, step=2)
+    child = word("its first child", where=Head.heap_off, when="credits_by_key", names="slot")
+    heap_next = word("its next sibling", where=Head.heap_off, step=1, when="credits_by_key", names="slot")
+    heap_prev = word(
+        "its previous sibling, or its parent", where=Head.heap_off, step=2, when="credits_by_key", names="slot"
+    )
+    # the same words where each row has a credit of its own; they mean something while a row arrives, and no longer
+    mark = word("the arrival that last matched it", where=Head.heap_off, when="credits_by_row")
+    mark_next = word("the next row that it matched", where=Head.heap_off, step=1, when="credits_by_row")
+    owed = word("what that will add to its credit", where=Head.heap_off, step=2, when="credits_by_row")
 
 
 # Fields that not every query has, by the word of the head that says where: when they are there, and how many words.
@@ -286,9 +288,9 @@ OPTIONAL = optional(Slot)
 class Link(Record):
     """A slot's link into a directory."""
 
-    key = word("its key's number")
-    older = word("its neighbour in the key's chain")
-    newer = word("its other neighbour")
+    key = word("its key's number", names="key")
+    older = word("its neighbour in the key's chain", names="slot")
+    newer = word("its other neighbour", names="slot")
 
 
 class Key(Record):
@@ -303,8 +305,8 @@ class Chain(Record):
     With credits by key `freq` counts what residents have gained.
     """
 
-    head = word("the oldest")
-    tail = word("the newest")
+    head = word("the oldest", names="slot")
+    tail = word("the newest", names="slot")
     count = word("how many; NONE on the first stream of a free record")
     freq = real("arrivals", saved=True)
 
@@ -315,20 +317,22 @@ def chain_word(stream: int, word: int) -> int:
 
 
 class Kept(NamedTuple):
-    """What keys keep beyond that, a word for each stream: when (a property of plans), and whether snapshots keep it."""
+    """What keys keep beyond that, a word for each stream: when (a property of plans), whether snapshots keep it, and
+    whether it names a slot: as that + 1, for what a key keeps is 0 at first."""
 
     name: str
     when: str
     about: str
     saved: bool = True
     kind: type = float
+    names: str = ""
 
 
 # In this order: policies count on their own words, which come first, being where they are (statistics/counts.py).
 KEPT_OF_KEYS = (
     Kept("worth", "valued", "arrivals weighted by output value"),
     Kept("filed", "credits_by_key", "the gains that are filed (levels.py)"),
-    Kept("root", "credits_by_key", "the root of the heap of credits, as slot + 1", saved=False),
+    Kept("root", "credits_by_key", "the root of the heap of credits, as slot + 1", saved=False, names="slot"),
     Kept("brief", "recent", "recent arrivals (policies/auto.py)"),
     Kept("brief_worth", "recent_worths", "and their output value"),
     Kept("came", "releases", "when rows of the key came (release/evidence.py), 0 for never", kind=int),
@@ -468,7 +472,7 @@ UNBIASED = -1.0  # in DROP: the share is found from what is seen
 # statistics
 STAT_NONE, STAT_ORACLE, STAT_RUNNING, STAT_SKETCH = range(4)
 # what a driver says when it comes back
-DONE, GROW_SLOTS, GROW_KEYS, GROW_BLOCKS, PRUNE, FULL, PAUSE, DRAIN, LEARN, RECALL, GROW_FILTER = range(11)
+DONE, GROW_SLOTS, GROW_KEYS, GROW_BLOCKS, PRUNE, FULL, PAUSE, DRAIN, BEGIN, RECALL, GROW_FILTER = range(11)
 # what is known of a row that was shed: its number, and the next number when it left; why is SHED or SAMPLED
 G_STREAM, G_ROW, G_SEQ, G_CLOCK, G_WHY, G_NUMBER, GONE_SIZE = range(7)
 

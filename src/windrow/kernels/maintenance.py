@@ -106,9 +106,9 @@ def doubt(block: Any) -> None:
 
 
 @entry
-def begin_learning(h: Any, block: Any) -> None:
-    """Count the residents, and every arrival from now on."""
-    h.begin_learning(h, memory_of(block))
+def begin_policy(h: Any, block: Any) -> None:
+    """Let a policy that was deferred begin with the residents."""
+    h.begins(h, memory_of(block))
 
 
 @entry

@@ -1,4 +1,4 @@
-"""A notice on the error stream that kernels are being compiled: one line per process, while it goes on.
+"""A notice on the error stream that kernels are being compiled: one line for each kind of join, while it goes on.
 
 Loading compiled kernels takes a moment and is not worth a word; nor are the first seconds of compiling. Time counts
 from one compiled function to the next, for they come by the dozen, and with it the time in which this process waits for
@@ -24,16 +24,29 @@ class Notice:
         self.say: Callable[[str], None] = _to_the_error_stream
         self._seconds: float | None
         self._what, self._seconds = "its kernels", None
+        self._expected: dict[str, tuple[str, float]] = {}
         self._pinned = False
         self._said = False
+        self._told: set[str] = set()
         self._depth = 0
         self._wall = self._core = self._spent = self._spent_core = 0.0
         self._timer: threading.Timer | None = None
 
     def describe(self, what: str, seconds: float | None) -> None:
         """What kernels are for from now on, and how long all of them take to compile, on a core of their own."""
-        if not self._pinned:
-            self._what, self._seconds = what, seconds
+        if self._pinned or (what, seconds) == (self._what, self._seconds):
+            return
+        self._what, self._seconds = what, seconds
+        self._said, self._spent, self._spent_core = what in self._told, 0.0, 0.0
+
+    def expect(self, policy: str, what: str, seconds: float) -> None:
+        """The same for when a policy begins that is deferred."""
+        self._expected[policy] = what, seconds
+
+    def turn_to(self, policy: str) -> None:
+        """A policy begins, or takes the place of another one."""
+        if policy in self._expected:
+            self.describe(*self._expected[policy])
 
     @contextmanager
     def pinned(self, what: str, seconds: float | None) -> Iterator[None]:
@@ -68,6 +81,7 @@ class Notice:
         if self._said:
             return
         self._said = True
+        self._told.add(self._what)
         often = "once per machine"
         if FOLDER is None:
             often = "in every process, for no folder takes it (NUMBA_CACHE_DIR names one)"

@@ -39,6 +39,7 @@ class Word(Generic[T]):
             both learn alike), or never
     where   the word of the head that says where it stands, for a field that not every query has; `step` words further
     when    the property of a plan that says whether such a field is there
+    names   "slot" or "key" if it holds the number of one, or NONE: it follows where these are numbered anew
     """
 
     def __init__(
@@ -50,10 +51,11 @@ class Word(Generic[T]):
         where: int | None = None,
         step: int = 0,
         when: str = "",
+        names: str = "",
     ) -> None:
         self.kind: type[T] = kind
         self.about, self.saved, self.moved = about, saved, moved
-        self.where, self.step, self.when = where, step, when
+        self.where, self.step, self.when, self.names = where, step, when, names
         self.name, self.offset = "", step
 
     @overload
@@ -115,17 +117,23 @@ class Record:
         """The words that come along to a block of another plan."""
         return tuple(value.offset for value in cls.fields() if value.moved == when)
 
+    @classmethod
+    def naming(cls, what: str) -> list[int]:
+        """The words that name slots, or keys, of those that every record has."""
+        return [value.offset for value in cls.fields() if value.names == what]
+
     def __init__(self, w: Any, at: int) -> None:
         self.w, self.at = w, at
 
 
-def optional(record: type[Record]) -> dict[int, tuple[str, int]]:
+def optional(record: type[Record]) -> dict[int, tuple[frozenset[str], int]]:
     """The fields that not every record of a kind has, in their order, by the word of the head that says where they
-    begin: the condition under which they are there, and how many words they are."""
-    found: dict[int, tuple[str, int]] = {}
+    begin: the conditions under each of which they are there, and how many words they are."""
+    found: dict[int, tuple[frozenset[str], int]] = {}
     for value in record.words.values():
-        if value.where is not None and value.when:
-            found[value.where] = value.when, value.step + 1
+        if value.where is not None:
+            when, size = found.get(value.where, (frozenset[str](), 0))
+            found[value.where] = when | {value.when}, max(size, value.step + 1)
     return found
 
 

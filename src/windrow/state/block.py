@@ -10,7 +10,17 @@ import numpy as np
 
 from windrow.kernels import layout as at
 from windrow.kernels.layout import LOW, NONE, Head
-from windrow.state.parts import CAPACITY, LEAST_FILTER, Capacity, leaves, parts, power_of_two, view, words_of_parts
+from windrow.state.parts import (
+    CAPACITY,
+    LEAST_FILTER,
+    Capacity,
+    Sized,
+    leaves,
+    parts,
+    power_of_two,
+    view,
+    words_of_parts,
+)
 from windrow.state.plan import Plan
 from windrow.state.probe_orders import Route
 from windrow.state.release import Release
@@ -58,12 +68,14 @@ def _write_places(words: np.ndarray, plan: Plan, capacity: Capacity, oracle_rows
     head.sketch_depth, head.sketch_width = learning.sketch_depth, learning.sketch_width
     head.slot_cap, head.key_cap, head.block_cap = capacity.slots, capacity.keys, capacity.blocks
     head.filter_words, head.called_cap = capacity.filter, plan.together if plan.demotes else 0
-    head.slot_words, head.key_words, head.node_words = plan.slot_words(), plan.key_words(), plan.node_words()
+    records = plan.records(capacity.begun)
+    head.slot_words, head.key_words, head.node_words = records.slot_words, records.key_words, plan.node_words()
     head.table_size, head.leaves = power_of_two(2 * capacity.keys), leaves(plan, capacity)
     head.befores = plan.befores
+    write_begun(words, plan, capacity.begun)
     if plan.release is not None:
         head.ordered, head.promises = len(plan.release.ordered), len(plan.release.promises)
-    for word, offset in plan.offsets().items():
+    for word, offset in records.offsets.items():
         words[word] = offset
 
 
@@ -79,7 +91,6 @@ def start(plan: Plan, route: Route, emit: bool, capacity: Capacity | None = None
     head.emit, head.fail_when_full, head.own_clock = emit, plan.fail_when_full, plan.own_clock
     head.has_value, head.value_sum = plan.valued, plan.value == "sum"
     head.seed, head.key_bytes, head.idle_limit = plan.seed, plan.key_bytes(), plan.idle_limit
-    write_learning(words, plan, not plan.defers_counting)
     lines = view(words, at.Head.streams_at, plan.streams, at.STREAM_SIZE)
     lines[:, [at.Stream.oldest, at.Stream.newest, at.Stream.hint]] = NONE
     lines[:, [at.Stream.last_time, at.Stream.seen_first, at.Stream.seen_last]] = LOW
@@ -140,10 +151,10 @@ def write_shedding(words: np.ndarray, plan: Plan) -> None:
         view(words, at.Head.ages_at, plan.streams, at.AGE_SIZE).view(np.float64)[:, at.A_LIMIT] = 1.0
 
 
-def write_learning(words: np.ndarray, plan: Plan, learning: bool) -> None:
-    """Whether arrivals are counted, and keys kept for their counts."""
-    words[at.Head.learning] = learning
-    words[at.Head.keep_idle] = learning and plan.learning.kind == at.STAT_RUNNING
+def write_begun(words: np.ndarray, plan: Plan, begun: int) -> None:
+    """Whether the policy has begun; where it counts arrivals, keys are then kept for their counts."""
+    words[at.Head.begun] = begun
+    words[at.Head.keep_idle] = begun != 0 and plan.learning.kind == at.STAT_RUNNING
 
 
 def write_growth(words: np.ndarray) -> None:
@@ -237,6 +248,14 @@ def clear_leaves(leaves: np.ndarray, plan: Plan) -> None:
         leaves.view(np.float64)[..., at.Node.turn] = -np.inf
 
 
+def _pieces(words: np.ndarray, sized: Sized) -> np.ndarray:
+    """A part as the array of its pieces; keys, whose records may differ in length, by directory, key and word."""
+    found = view(words, sized.word, sized.outer, sized.inner)
+    if sized.word != at.Head.keys_at:
+        return found
+    return found.reshape(sized.outer, int(words[at.Head.key_cap]), int(words[at.Head.key_words]))
+
+
 def regrown(words: np.ndarray, plan: Plan, capacity: Capacity, oracle_rows: int | None = None) -> np.ndarray:
     """The same shard in a block of other capacity; directories' tables and inner nodes are left to be rebuilt.
 
@@ -247,11 +266,13 @@ def regrown(words: np.ndarray, plan: Plan, capacity: Capacity, oracle_rows: int 
     rows = old_oracle if oracle_rows is None else oracle_rows
     new = lay_out(plan, capacity, rows)
     new[: at.Head.streams] = words[: at.Head.streams]
+    write_begun(new, plan, capacity.begun)
     for a, b in zip(parts(plan, old, old_oracle), parts(plan, capacity, rows), strict=True):
         if a.part.rebuilt:
             continue
-        outer, inner = min(a.outer, b.outer), min(a.inner, b.inner)
-        view(new, b.word, b.outer, b.inner)[:outer, :inner] = view(words, a.word, a.outer, a.inner)[:outer, :inner]
+        theirs, mine = _pieces(words, a), _pieces(new, b)
+        common = tuple(map(slice, map(min, theirs.shape, mine.shape)))
+        mine[common] = theirs[common]
     most, kept = int(new[at.Head.leaves]), int(words[at.Head.leaves])
     if words[at.Head.ranking]:
         kept = min(kept, most)

@@ -11,6 +11,7 @@ it begins. Everything that is done with whole parts goes by this table: laying o
               (under the same policy); else it is filled from the residents, or by the plan
     grows     whether its size depends on the capacity
     rebuilt   whether it is decided anew when the block grows, instead of copied
+    names     "slot" if all its words name slots
 """
 
 from collections.abc import Callable
@@ -35,9 +36,11 @@ class Capacity:
     keys: int = 1024
     blocks: int = 64
     filter: int = LEAST_FILTER
+    begun: int = 1  # 0 as long as the policy is deferred, and there is no room for what it keeps
 
 
-CAPACITY = (Head.slot_cap, Head.key_cap, Head.block_cap, Head.filter_words)  # the words of the head that tell it
+# the words of the head that tell it
+CAPACITY = (Head.slot_cap, Head.key_cap, Head.block_cap, Head.filter_words, Head.begun)
 
 
 @dataclass(frozen=True)
@@ -52,6 +55,7 @@ class Part:
     carried: str = ""
     grows: bool = False
     rebuilt: bool = False
+    names: str = ""
 
 
 class Sized(NamedTuple):
@@ -74,7 +78,7 @@ def power_of_two(n: int) -> int:
 
 def leaves(plan: Plan, capacity: Capacity) -> int:
     """Leaves of each tournament."""
-    if not plan.ranked:
+    if not plan.ranked or not capacity.begun:
         return 0
     return capacity.slots if plan.by_row else capacity.keys * plan.widest_pool()
 
@@ -210,8 +214,14 @@ PARTS = (
     Part(Head.filter_at, "the filter of demoted rows", lambda p, c: (1, c.filter if p.demotes else 0), grows=True),
     Part(Head.called_at, "keys under which they are called", lambda p, _: (1, at.CALLED_SIZE * p.together * p.demotes)),
     # what grows
-    Part(Head.slots_at, "slots", lambda p, c: (1, c.slots * p.slot_words()), grows=True),
-    Part(Head.dense_at, "dense lists of slots (RAND)", lambda p, c: (p.pools, c.slots if p.dense else 0), grows=True),
+    Part(Head.slots_at, "slots", lambda p, c: (c.slots, p.records(c.begun).slot_words), grows=True),
+    Part(
+        Head.dense_at,
+        "dense lists of slots (RAND)",
+        lambda p, c: (p.pools, c.slots if p.dense and c.begun else 0),
+        grows=True,
+        names="slot",
+    ),
     Part(
         Head.tables_at,
         "key numbers by hash",
@@ -219,7 +229,12 @@ PARTS = (
         grows=True,
         rebuilt=True,
     ),
-    Part(Head.keys_at, "records of keys", lambda p, c: (p.directories, c.keys * p.key_words()), grows=True),
+    Part(
+        Head.keys_at,
+        "records of keys",
+        lambda p, c: (p.directories, c.keys * p.records(c.begun).key_words),
+        grows=True,
+    ),
     Part(
         Head.nodes_at,
         "tournaments",

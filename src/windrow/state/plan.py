@@ -66,6 +66,15 @@ class Shedding:
     age: float = 0.0
 
 
+@dataclass(frozen=True)
+class Records:
+    """How many words slots and keys have, and where in a slot the fields begin that not every query has."""
+
+    slot_words: int
+    key_words: int
+    offsets: dict[int, int]
+
+
 @dataclass(frozen=True, eq=False)
 class Joins:
     """Several joins in one plan: the streams of each, and the join of each directory, predicate and value column."""
@@ -113,8 +122,20 @@ class Plan:
     @cached_property
     def hooks(self) -> Hooks:
         """What the policy does in kernels, and what is released."""
+        return self._hooks_of(self.rule)
+
+    @cached_property
+    def bare_hooks(self) -> Hooks:
+        """The same without the policy."""
+        return self._hooks_of(EXACT)
+
+    def hooks_when(self, begun: int) -> Hooks:
+        """What kernels do once the policy has begun, or while it is deferred."""
+        return self.hooks if begun else self.bare_hooks
+
+    def _hooks_of(self, rule: str) -> Hooks:
         besides = "+demoting" if self.demotes else "+hooks"
-        return hooks(self.rule + besides if self.releases else self.rule)
+        return hooks(rule + besides if self.releases else rule)
 
     @property
     def releases(self) -> bool:
@@ -208,10 +229,31 @@ class Plan:
         return self.streams == 2 and self.common_key and (numbered or self.numbers.shape[1] == 0)
 
     @property
-    def defers_counting(self) -> bool:
-        """Whether arrivals are counted only when a part of a cap is used (see kernels/policies/counting.py)."""
-        plain = self.learning == Learning(at.STAT_RUNNING) and self.value is None and self.drop == 0.0
-        return plain and self.is_pair
+    def defers(self) -> bool:
+        """Whether the join is an exact one before a part of a cap is used (see kernels/policies/exact.py)."""
+        plain = self.learning in (Learning(), Learning(at.STAT_RUNNING)) and self.value is None and self.drop == 0.0
+        return bool(self.hooks.DEFERS) and plain and self.is_pair
+
+    def laid_out(self, begun: int) -> "Plan":
+        """The plan that says what slots and keys hold: the one without policy, as long as that is deferred.
+
+        Slots and keys of that begin as those of the other. Where rows are released, they would not.
+        """
+        return self if begun or self.releases else replace(self, rule=EXACT, learning=Learning())
+
+    def records(self, begun: int) -> Records:
+        """How slots and keys are laid out by that plan."""
+        return self.full_records() if begun else self.bare_records()
+
+    @once
+    def full_records(self) -> Records:
+        """Slots and keys with all that the policy keeps."""
+        return Records(self.slot_words(), self.key_words(), self.offsets())
+
+    @once
+    def bare_records(self) -> Records:
+        """Slots and keys of the same join without its policy, as it is while that is deferred."""
+        return self.laid_out(0).full_records()
 
     @cached_property
     def ranked(self) -> bool:
@@ -240,6 +282,11 @@ class Plan:
     def credits_by_key(self) -> bool:
         """Whether credits move with the key (see kernels/policies/greedy_dual.py)."""
         return self.keeps("credits") and not self.by_row
+
+    @property
+    def credits_by_row(self) -> bool:
+        """Whether each row has a credit of its own."""
+        return self.keeps("credits") and self.by_row
 
     @cached_property
     def counts_rows(self) -> bool:
@@ -316,14 +363,15 @@ class Plan:
         found = {at.Head.vals_off: first}
         first += self.numbers.shape[1]
         for word, (when, size) in at.OPTIONAL.items():
-            found[word] = first if self.has(when) else 0
-            first += size if self.has(when) else 0
+            there = any(map(self.has, when))
+            found[word] = first if there else 0
+            first += size if there else 0
         return found | {at.Head.befores_off: first if self.befores else 0}
 
     @once
     def slot_words(self) -> int:
         """Words of a slot's record."""
-        more = sum(size for when, size in at.OPTIONAL.values() if self.has(when))
+        more = sum(size for when, size in at.OPTIONAL.values() if any(map(self.has, when)))
         return at.LINK0 + self.links * LINK_WORDS + self.numbers.shape[1] + more + self.befores
 
     def place_of(self, name: str) -> int:

@@ -3,8 +3,8 @@
 A block grows part by part, and each part keeps the most that it ever had to hold. Where the mix changes, from many keys
 with few rows each to few keys with many, the block would come to hold the most rows *and* the most keys, which no
 moment has needed. So a block that outgrows its room is packed first: residents and keys move to the lowest numbers, and
-whatever names a slot or a key follows. Nothing else changes, and nothing depends on numbers: the shard goes on as it
-would have (state/shard.py asks for it, between two groups of rows).
+whatever is declared to name a slot or a key follows (kernels/layout.py, state/parts.py). Nothing else changes, and
+nothing depends on numbers: the shard goes on as it would have (state/shard.py asks for it, between two groups of rows).
 """
 
 import numpy as np
@@ -12,12 +12,9 @@ import numpy as np
 from windrow.kernels import layout as at
 from windrow.kernels import live_columns
 from windrow.kernels.layout import BLOCK, NONE, Head
-from windrow.state.block import clear_leaves, leaf_records
-from windrow.state.parts import view
+from windrow.state.block import capacity_of, clear_leaves, leaf_records
+from windrow.state.parts import parts, view
 from windrow.state.plan import Plan
-
-_AGES = [at.Stream.oldest, at.Stream.newest, at.Stream.hint]
-_CHAIN = [at.Chain.head, at.Chain.tail]
 
 
 def renumber(words: np.ndarray, plan: Plan) -> np.ndarray:
@@ -26,6 +23,7 @@ def renumber(words: np.ndarray, plan: Plan) -> np.ndarray:
     No row that was shed waits to be asked for. Tables by hash and tournaments are left to be decided anew.
     """
     head = Head(words, 0)
+    plan = plan.laid_out(head.begun)
     live = np.sort(live_columns.by_age(words))
     new = np.zeros(max(int(head.top), 1), np.int64)
     new[live] = np.arange(len(live))
@@ -53,13 +51,13 @@ def _keys(words: np.ndarray, plan: Plan, d: int, slots: np.ndarray) -> np.ndarra
     records = view(words, Head.keys_at, plan.directories, cap * size)[d].reshape(cap, size)
     used = np.flatnonzero(records[: line[at.Directory.top], at.chain_word(0, at.Chain.count)] != NONE)
     packed = records[used]
-    for stream in range(plan.streams):
-        ends = [at.chain_word(stream, word) for word in _CHAIN]
-        packed[:, ends] = followed(packed[:, ends], slots)
-    if plan.credits_by_key:  # the root of a heap is a slot + 1
-        first = at.chain_word(plan.streams, plan.place_of("root") * plan.streams)
-        roots = packed[:, first : first + plan.streams]
-        roots[:] = followed(roots - 1, slots) + 1
+    ends = [at.chain_word(stream, word) for stream in range(plan.streams) for word in at.Chain.naming("slot")]
+    packed[:, ends] = followed(packed[:, ends], slots)
+    for which, kept in enumerate(plan.kept_of_keys()):
+        if kept.names:
+            first = at.chain_word(plan.streams, which * plan.streams)
+            named = packed[:, first : first + plan.streams]
+            named[:] = followed(named - 1, slots) + 1
     records[: len(used)] = packed
     line[at.Directory.top], line[at.Directory.free] = len(used), NONE
     return used
@@ -67,21 +65,25 @@ def _keys(words: np.ndarray, plan: Plan, d: int, slots: np.ndarray) -> np.ndarra
 
 def _slots(words: np.ndarray, plan: Plan, live: np.ndarray, new: np.ndarray, keys: list[np.ndarray]) -> None:
     """Pack the records of residents, and let them name their neighbours and keys anew."""
-    size, offsets = plan.slot_words(), plan.offsets()
-    records = view(words, Head.slots_at, int(words[Head.slot_cap]), size)
+    records = view(words, Head.slots_at, int(words[Head.slot_cap]), plan.slot_words())
     packed = records[live]
-    named = [at.Slot.older, at.Slot.newer]
-    named += [_link(link, word) for link in range(plan.links) for word in (at.Link.older, at.Link.newer)]
-    if plan.credits_by_key:
-        named += [offsets[Head.heap_off] + step for step in range(3)]
+    named = at.Slot.naming("slot")
+    named += [_link(link, word) for link in range(plan.links) for word in at.Link.naming("slot")]
+    named += _optional(plan)
     packed[:, named] = followed(packed[:, named], new)
     stream = packed[:, at.Slot.cost] & at.STREAM_MASK
-    for link in range(plan.links):
-        directory, column = plan.classes[stream, link], packed[:, _link(link, at.Link.key)]
+    for link, word in [(link, word) for link in range(plan.links) for word in at.Link.naming("key")]:
+        directory, column = plan.classes[stream, link], packed[:, _link(link, word)]
         for d, used in enumerate(keys):
             mine = directory == d
             column[mine] = np.searchsorted(used, column[mine])
     records[: len(live)] = packed
+
+
+def _optional(plan: Plan) -> list[int]:
+    """The words of slots that name others, of those that not every query has."""
+    offsets, words = plan.offsets(), [value for value in at.Slot.words.values() if value.names == "slot"]
+    return [offsets[w.where] + w.step for w in words if w.where is not None and plan.has(w.when)]
 
 
 def _link(link: int, word: int) -> int:
@@ -90,14 +92,14 @@ def _link(link: int, word: int) -> int:
 
 
 def _lists(words: np.ndarray, plan: Plan, new: np.ndarray) -> None:
-    """Let age lists, dense lists and ordered indexes name slots anew."""
+    """Let age lists, parts that list slots, and ordered indexes name slots anew."""
     lines = view(words, Head.streams_at, plan.streams, at.STREAM_SIZE)
-    lines[:, _AGES] = followed(lines[:, _AGES], new)
-    if plan.dense:
-        pools = view(words, Head.pools_at, plan.pools, at.POOL_SIZE)
-        dense = view(words, Head.dense_at, plan.pools, int(words[Head.slot_cap]))
-        for place, rows in zip(dense, pools[:, at.Pool.used_rows], strict=True):
-            place[:rows] = new[place[:rows]]
+    ends = at.Stream.naming("slot")
+    lines[:, ends] = followed(lines[:, ends], new)
+    for sized in parts(plan, capacity_of(words), int(words[Head.oracle_rows])):
+        if sized.part.names:
+            part = view(words, sized.word, sized.outer, sized.inner)
+            part[:] = followed(part, new)
     indexes, cap = len(plan.indexed()), int(words[Head.block_cap])
     order = view(words, Head.orders_at, indexes, cap)
     blocks = view(words, Head.blocks_at, indexes, cap * at.BLOCK_WORDS).reshape(indexes, cap, at.BLOCK_WORDS)

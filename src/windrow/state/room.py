@@ -32,7 +32,7 @@ def first(plan: Plan, oracle_rows: int = 0) -> Capacity:
     most = fixed + (plan.room_bytes - fixed) // 4
     while slots > LEAST and block_bytes(plan, _even(slots), oracle_rows) > most:
         slots //= 2
-    return _even(slots)
+    return replace(_even(slots), begun=int(not plan.defers))
 
 
 def enough(plan: Plan, rows: int, keys: int, longest: int) -> Capacity:

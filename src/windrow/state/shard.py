@@ -15,6 +15,7 @@ from windrow.kernels import maintenance
 from windrow.kernels.drive_many import drive_many
 from windrow.kernels.drive_pair import drive_pair
 from windrow.kernels.hooks import Hooks, hooks
+from windrow.kernels.notice import NOTICE
 from windrow.kernels.release.demoting import take_down
 from windrow.kernels.release.visiting import leave, visit
 from windrow.kernels.stages import look_many, look_pair
@@ -31,8 +32,6 @@ REROUTE_EVERY = 1 << 14  # arrivals between two looks at the probe orders
 FIRST_OUT = 1 << 14
 _LOOKED = [at.Head.emit, at.Head.value, at.Head.need]  # what a look changes on its way, beside the tally
 _CAPS = ((at.Pool.cap_rows, at.Pool.used_rows), (at.Pool.cap_bytes, at.Pool.used_bytes))
-
-
 EVERYTHING = np.zeros(0, np.int64)  # no list of keys
 
 
@@ -51,15 +50,22 @@ class Shard:
         self._gone: list[np.ndarray] = []
         self._moved: np.ndarray | None = None
         self.hold(block.start(plan, first_route(plan), emit, room.first(plan)) if words is None else words)
+        if self.words[at.Head.begun]:
+            NOTICE.turn_to(plan.rule)
         if words is None:
-            maintenance.rebuild(plan.hooks, self.words)
+            maintenance.rebuild(self.hooks, self.words)
 
     @classmethod
     def with_room(cls, plan: Plan, emit: bool, capacity: Capacity, oracle_rows: int = 0) -> "Shard":
         """An empty shard of a given capacity."""
         shard = cls(plan, emit, block.start(plan, first_route(plan), emit, capacity, oracle_rows))
-        maintenance.rebuild(plan.hooks, shard.words)
+        maintenance.rebuild(shard.hooks, shard.words)
         return shard
+
+    @property
+    def hooks(self) -> Hooks:
+        """What kernels do for the policy now: nothing, as long as it is deferred."""
+        return self.plan.hooks_when(int(self.words[at.Head.begun]))
 
     def hold(self, words: np.ndarray) -> None:
         """Take a block as this shard's memory."""
@@ -77,10 +83,12 @@ class Shard:
             monitor.adapt(self.words, self.plan)
             self.take_down()
             return
-        taken, words = 0, self.plan.record_words()
-        for piece in self.trials.pieces(batch):
-            yield from self._drive(piece, probing, batch[: taken * words])
-            taken += len(piece) // words
+        taken = 0
+        while taken < len(batch):
+            piece = self.trials.piece(batch[taken:])
+            yield from self._drive(piece, probing, batch[:taken])
+            piece = piece[: int(self.words[at.Head.cursor]) * self.plan.record_words()]
+            taken += len(piece)
             self.trials.watch(piece, probing)
 
     def count(self, batch: np.ndarray, probing: bool = True) -> None:
@@ -89,14 +97,17 @@ class Shard:
             pass
 
     def _drive(self, batch: np.ndarray, probing: bool, earlier: np.ndarray = EVERYTHING) -> Iterator[np.ndarray]:
-        """Run the driver until the batch is taken; rows of earlier batches of the same push follow their slots."""
+        """Run the driver until the batch is taken; rows of earlier batches of the same push follow their slots.
+
+        Where a policy begins that tries out how to count, it comes back before: from there on trials may look.
+        """
         self._reroute()
         self.words[at.Head.cursor] = 0
         drive = drive_pair if self.plan.is_pair else drive_many
         lines = self.plan.streams + (self.plan.joins is not None)
         out = np.empty((lines, FIRST_OUT if self.words[at.Head.emit] else 0), np.int64)
         while True:
-            status, out, found = drive(self.plan.hooks, self.words, batch, out, probing)
+            status, out, found = drive(self.hooks, self.words, batch, out, probing)
             if found:
                 yield out[:, :found].copy()
             if status == at.DONE:
@@ -109,6 +120,8 @@ class Shard:
             words, cursor = self.plan.record_words(), int(self.words[at.Head.cursor])
             ticks = batch[at.R_TICK :: words][cursor : cursor + self.plan.together]
             moved = self.make_room(status, int((ticks == ticks[:1]).sum()))
+            if status == at.BEGIN and self.trials is not None:
+                return
             if moved is not None:
                 for slots in (earlier[at.R_SLOT :: words], batch[at.R_SLOT :: words][:cursor]):
                     slots[:] = followed(slots, moved)
@@ -199,7 +212,7 @@ class Shard:
 
     def collect(self) -> None:
         """Release what constraints allow by now; else it is done every now and then while rows are taken."""
-        maintenance.collect(self.plan.hooks, self.words)
+        maintenance.collect(self.hooks, self.words)
         self.take_down()
 
     @property
@@ -219,8 +232,11 @@ class Shard:
             self.grow(self._larger(status))
         elif status == at.PRUNE:
             maintenance.forget_rarest(self.words)
-        elif status == at.LEARN:
-            maintenance.begin_learning(self.plan.hooks, self.words)
+        elif status == at.BEGIN:
+            NOTICE.turn_to(self.plan.rule)
+            self.hold(block.regrown(self.words, self.plan, replace(self.capacity, begun=1)))
+            maintenance.rebuild(self.hooks, self.words)
+            maintenance.begin_policy(self.hooks, self.words)
         elif status == at.DRAIN:
             self._gone.append(maintenance.drain(self.words))
             self.take_down()
@@ -257,7 +273,7 @@ class Shard:
         self._pass_time(at.LATEST, ends=True)
 
     def _pass_time(self, mark: int, ends: bool) -> None:
-        maintenance.raise_watermark(self.plan.hooks, self.words, mark, ends)
+        maintenance.raise_watermark(self.hooks, self.words, mark, ends)
         for fork in self.trials.tried() if self.trials is not None else ():
             maintenance.raise_watermark(fork.plan.hooks, fork.words, mark, ends)
 
@@ -269,11 +285,11 @@ class Shard:
             fork.go_by(own_clock)
 
     def grow(self, capacity: Capacity, oracle_rows: int | None = None) -> None:
-        """Move into a block of another capacity; no part gets smaller."""
+        """Move into a block of another capacity; no part gets smaller, and no policy begins by it."""
         now = self.capacity
-        capacity = Capacity(*map(max, vars(now).values(), vars(capacity).values()))
+        capacity = replace(Capacity(*map(max, vars(now).values(), vars(capacity).values())), begun=now.begun)
         self.hold(block.regrown(self.words, self.plan, capacity, oracle_rows))
-        maintenance.rebuild(self.plan.hooks, self.words)
+        maintenance.rebuild(self.hooks, self.words)
         if self.demoted is not None and capacity.filter > now.filter:
             self.take_down()
             self.demoted.refill(self.words, self.plan)
@@ -282,10 +298,10 @@ class Shard:
         """Move into a block of a capacity that holds what there is, less than now in some parts; the new slots."""
         self._gone.append(maintenance.drain(self.words))
         self.take_down()
-        maintenance.catch_up(self.plan.hooks, self.words)
+        maintenance.catch_up(self.hooks, self.words)
         moved = renumber(self.words, self.plan)
         self.hold(block.regrown(self.words, self.plan, capacity))
-        maintenance.rebuild(self.plan.hooks, self.words)
+        maintenance.rebuild(self.hooks, self.words)
         self._moved = moved if self._moved is None else followed(self._moved, moved)
         return moved
 
@@ -319,7 +335,7 @@ class Shard:
         """Take over the windows and caps of another plan of the same shape; expire and shed at once."""
         before = self.words.copy() if plan.fail_when_full else None
         block.write_windows(self.words, plan)
-        self.learn()
+        self.begin_policy()
         if maintenance.reconsider(self.plan.hooks, self.words) == at.FULL:
             assert before is not None
             self.hold(before)
@@ -329,10 +345,10 @@ class Shard:
         if self.trials is not None:
             self.trials.restart()
 
-    def learn(self) -> None:
-        """Let arrivals be counted from now on, if they are not yet."""
-        if not self.words[at.Head.learning]:
-            self.make_room(at.LEARN)
+    def begin_policy(self) -> None:
+        """Let a policy that is deferred begin now."""
+        if not self.words[at.Head.begun]:
+            self.make_room(at.BEGIN)
 
     def _prune(self) -> None:
         """Forget keys that only statistics keep, until there are as few as the plan allows."""
@@ -346,13 +362,12 @@ class Shard:
         What statistics have learned moves too, where both plans learn in the same way; what the new one has to know
         beyond that, `prepare` tells it before the residents come.
         """
-        learned = plan.learns_as(self.plan)
+        learned = plan.learns_as(self.plan) and bool(self.words[at.Head.begun])
         oracle_rows = int(self.words[at.Head.oracle_rows]) if learned else 0
-        other = Shard.with_room(plan, bool(self.words[at.Head.emit]), self._room_in(plan), oracle_rows)
+        capacity = replace(self._room_in(plan), begun=1)
+        other = Shard.with_room(plan, bool(self.words[at.Head.emit]), capacity, oracle_rows)
         other.notes_as(self)
         other.keep_demoted(self.demoted)
-        if learned:
-            block.write_learning(other.words, plan, bool(self.words[at.Head.learning]))
         block.carry(self.words, self.plan, other.words, plan, learned)
         if prepare is not None:
             prepare(other)
@@ -360,7 +375,8 @@ class Shard:
         slots = maintenance.move_residents(
             plan.hooks, self.words, other.words, extra, plan.rule == self.plan.rule, learned, 1.0, EVERYTHING
         )
-        other.learn()
+        if plan.defers and not learned:
+            maintenance.begin_policy(plan.hooks, other.words)
         if maintenance.reconsider(plan.hooks, other.words) == at.FULL:
             raise Full
         other._prune()
@@ -373,7 +389,6 @@ class Shard:
         capacity = self._room_in(self.plan) if sample.is_whole else sample.capacity(self)
         other = Shard.with_room(self.plan, False, capacity)
         other.trials = None
-        block.write_learning(other.words, self.plan, bool(self.words[at.Head.learning]))
         block.carry(self.words, self.plan, other.words, other.plan, learned=True)
         share, popular = (1.0, EVERYTHING) if sample.is_whole else (sample.share, sample.popular)
         maintenance.move_residents(self.plan.hooks, self.words, other.words, 0, True, True, share, popular)
@@ -400,7 +415,7 @@ class Shard:
         keys = view(self.words, at.Head.dirs_at, self.plan.directories, at.DIR_SIZE)[:, at.Directory.live]
         rows = self.stream_counter(at.Stream.rows)
         found = room.enough(plan, int(rows.sum()) + more, int(keys.max(initial=0)) + more, 2 * int(rows.max()) + more)
-        return replace(found, filter=self.capacity.filter)
+        return replace(found, filter=self.capacity.filter, begun=self.capacity.begun)
 
     def twin(self) -> "Shard":
         """The same shard once more."""
@@ -415,17 +430,6 @@ class Shard:
     def pass_by(self, rows: np.ndarray) -> None:
         """Count rows of each stream that have probed and are not stored: they have expired at once."""
         view(self.words, at.Head.streams_at, self.plan.streams, at.STREAM_SIZE)[:, at.EXPIRED] += rows
-
-    def stream_bytes(self) -> np.ndarray:
-        """Bytes charged for each stream: its rows, and its part of the pool's keys, in proportion to its rows."""
-        lines = view(self.words, at.Head.streams_at, self.plan.streams, at.STREAM_SIZE)
-        used = view(self.words, at.Head.pools_at, self.plan.pools, at.POOL_SIZE)[:, at.Pool.used_bytes]
-        found = lines[:, at.Stream.bytes].copy()
-        for pool, charged in enumerate(used):
-            mine = np.flatnonzero(lines[:, at.Stream.pool] == pool)
-            rows = np.append(0, np.cumsum(lines[mine, at.Stream.rows]))
-            found[mine] += np.diff((int(charged) - int(found[mine].sum())) * rows // max(int(rows[-1]), 1))
-        return found
 
     def spacious(self, beside: int = 0) -> bool:
         """Whether the block could hold several times what it holds, or takes too much with so many bytes beside it."""

@@ -1,9 +1,8 @@
 """Policies that go by how often partners arrive: what they keep of arrivals, and how chances follow from it.
 
 Statistics count every arrival under its keys, and keep keys whose rows have left. Plain counts of two streams with a
-common key wait until a quarter of a cap is used (LEARNING): until then nothing is asked of them, and then they begin
-with the residents. Those are all rows that have come, unless some have expired meanwhile, and then memory is ample.
-Until then a join costs what an exact one costs, and no keys are kept.
+common key are deferred (exact.py): until then nothing is asked of them and no keys are kept, and then they begin
+with the residents.
 
 Below `ways` stand the hooks that only such policies have: in how many ways arrivals are counted, which of them is asked
 for, and what each gives.
@@ -11,34 +10,30 @@ for, and what each gives.
 
 from typing import Any
 
-from windrow.kernels.directory import find
 from windrow.kernels.jit import inline, inner
 from windrow.kernels.joins import join_of_link, join_of_number, matches_in
 from windrow.kernels.keys import meet_key
 from windrow.kernels.layout import (
-    DONE,
     FREQ,
-    LEARN,
     R_CODES,
     R_STREAM,
     STAT_RUNNING,
     Key,
 )
 from windrow.kernels.memory import Memory, memory_of
-from windrow.kernels.places import chain, directory_of, histogram_at, key_at, key_of, pool_at, slot_at, stream_at
+from windrow.kernels.places import chain, directory_of, histogram_at, key_at, key_of, slot_at, stream_at
 from windrow.kernels.policies import chances
 from windrow.kernels.policies.ranked import touch_group, waits
 from windrow.kernels.statistics.counts import any_learning, arrivals_of, fade, gain_of, learn_key, start_key, worth_at
 from windrow.kernels.statistics.histogram import hist_learn
 
 BASE = "ranked"
+DEFERS = True
 
 
 @inline
 def met(h: Any, m: Memory, code: int) -> int:
     """The number of an arriving row's key: it is counted."""
-    if m.head.learning == 0:
-        return find(m, 0, code)
     return meet_key(h, m, 0, code)
 
 
@@ -58,7 +53,7 @@ def learns(h: Any, m: Memory) -> bool:
 @inline
 def learn_pair(h: Any, m: Memory, r: Any, rx: Any, at: int, key: int) -> None:
     """Let the statistics see the row at a place of a join of two streams with a common key."""
-    if m.head.learning != 0 and any_learning(m):
+    if any_learning(m):
         learn_link(h, m, r, rx, at, 0, 0, key)
         learn_end(h, m)
 
@@ -66,7 +61,7 @@ def learn_pair(h: Any, m: Memory, r: Any, rx: Any, at: int, key: int) -> None:
 @inline
 def learn_row(h: Any, m: Memory, r: Any, rx: Any, at: int, slot: int) -> None:
     """Let the statistics see the row at a place of any other join; priorities that rest on it follow."""
-    if m.head.learning != 0 and any_learning(m):
+    if any_learning(m):
         learn_links(h, m.w, r, rx, at, slot)
 
 
@@ -123,29 +118,13 @@ def learn_numbers(words: Any, r: Any, rx: Any, at: int, gain: float) -> None:
 
 
 @inline
-def unready(h: Any, m: Memory, r: Any, start: int, end: int) -> int:
-    """LEARN when a group may bring a pool to a quarter of its cap; no group has more than an eighth of it in bytes."""
-    if m.head.learning != 0:
-        return DONE
-    for pool in range(m.pools):
-        line = pool_at(m, pool)
-        if line.used_rows + end - start > line.cap_rows >> 2:
-            return LEARN
-        if line.used_bytes > line.cap_bytes >> 3:
-            return LEARN
-    return DONE
-
-
-@inline
-def begin_learning(h: Any, m: Memory) -> None:
-    """Count the residents, and every arrival from now on."""
+def begins(h: Any, m: Memory) -> None:
+    """Count the residents; every arrival is counted from now on."""
     for stream in range(m.streams):
         slot = stream_at(m, stream).oldest
         while slot >= 0:
             h.count_in(h, m, key_at(m, 0, key_of(m, slot, 0)), stream, m.head.weight, 1.0)
             slot = slot_at(m, slot).newer
-    m.head.learning = 1
-    m.head.keep_idle = 1
 
 
 @inline

@@ -1,6 +1,6 @@
 """All hooks, in the order in which a row comes to them, as they are for a policy that does nothing there.
 
-    unready, begin_learning a group of rows is about to come; arrivals are counted from now on
+    unready, begins         a group of rows is about to come; the policy, if it was deferred, begins
     met, opened             its keys are looked up; a key is new
     deleted, undone         it may be a deletion, and is then done with; what follows from one
     arrived                 it is counted
@@ -38,6 +38,7 @@ DRIFTING = False  # whether priorities move with the clock
 OWN_LEAVES = False  # whether each resident has a leaf of its own, whatever the query
 GIVEN = False  # whether a number comes with each row
 TRIES = False  # whether it tries out how to count arrivals (state/auto/trials.py)
+DEFERS = False  # whether it keeps nothing as long as a small part of memory is used (exact.py)
 WAYS = 1  # in how many ways arrivals are counted
 KEEPS: tuple[str, ...] = ()  # what it keeps beside that, by the names of state/plan.py
 
@@ -115,13 +116,13 @@ def learn_row(h: Any, m: Memory, r: Any, rx: Any, at: int, slot: int) -> None:
 
 @inline
 def unready(h: Any, m: Memory, r: Any, start: int, end: int) -> int:
-    """What has to be done before a group of rows is taken: LEARN, or DONE."""
+    """What has to be done before a group of rows is taken: BEGIN, or DONE."""
     return DONE
 
 
 @inline
-def begin_learning(h: Any, m: Memory) -> None:
-    """Arrivals are counted from now on."""
+def begins(h: Any, m: Memory) -> None:
+    """A policy that was deferred begins, with the residents (exact.py)."""
 
 
 @inline

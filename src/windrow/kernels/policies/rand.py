@@ -1,4 +1,8 @@
-"""RAND: any resident of a pool, evenly. A dense list of residents is kept for it."""
+"""RAND: any resident of a pool, evenly. A dense list of residents is kept for it.
+
+Two streams with a common key have none before a part of memory is used (exact.py): it begins with the residents of
+each stream by age.
+"""
 
 from typing import Any
 
@@ -6,10 +10,12 @@ import numpy as np
 
 from windrow.kernels.hashing import random_below
 from windrow.kernels.jit import inline
+from windrow.kernels.layout import NONE
 from windrow.kernels.memory import Memory
 from windrow.kernels.places import pool_at, slot_at, stream_at, stream_of
 
 BASE = "policy"
+DEFERS = True
 KEEPS = ("dense",)
 
 
@@ -17,9 +23,27 @@ KEEPS = ("dense",)
 def entered(h: Any, m: Memory, slot: int) -> None:
     """Put a resident at the end of its pool's dense list (it has been charged already)."""
     pool = stream_at(m, stream_of(m, slot)).pool
-    place = pool_at(m, pool).used_rows - 1
+    put(m, pool, pool_at(m, pool).used_rows - 1, slot)
+
+
+@inline
+def put(m: Memory, pool: int, place: int, slot: int) -> None:
+    """Put a resident at a place of its pool's dense list."""
     slot_at(m, slot).place = place
     m.w[m.head.dense_at + pool * m.head.slot_cap + place] = slot
+
+
+@inline
+def begins(h: Any, m: Memory) -> None:
+    """List the residents of each stream, the oldest first."""
+    for pool in range(m.pools):
+        place = 0
+        for stream in range(m.streams):
+            slot = stream_at(m, stream).oldest if stream_at(m, stream).pool == pool else NONE
+            while slot >= 0:
+                put(m, pool, place, slot)
+                place += 1
+                slot = slot_at(m, slot).newer
 
 
 @inline
@@ -28,9 +52,7 @@ def left(h: Any, m: Memory, slot: int) -> None:
     pool = stream_at(m, stream_of(m, slot)).pool
     dense = m.head.dense_at + pool * m.head.slot_cap
     place = slot_at(m, slot).place
-    last = m.w[dense + pool_at(m, pool).used_rows]
-    m.w[dense + place] = last
-    slot_at(m, last).place = place
+    put(m, pool, place, m.w[dense + pool_at(m, pool).used_rows])
 
 
 @inline

@@ -104,7 +104,11 @@ def rows_in_fork(plan: Plan, rows: int, keys: int | None = None) -> int:
 
 
 def drawn(shard: Shard, most: int, least: int) -> Sample | None:
-    """A sample of a shard with at most so many rows, about; None if its forks have no bytes for so few."""
+    """A sample of a shard with at most so many rows, about; None if its forks have no bytes for so few.
+
+    It goes by what the policy has counted, which begins with that if it has not begun before.
+    """
+    shard.begin_policy()
     plan, rows = shard.plan, max(int(shard.stream_counter(at.Stream.rows).sum()), 1)
     if plan.fork_bytes == at.HIGH and rows <= most:
         return Sample()

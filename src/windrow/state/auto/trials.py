@@ -76,16 +76,13 @@ class Trials:
 
     # -- pieces of a batch -----------------------------------------------------------------------------------------
 
-    def pieces(self, batch: np.ndarray) -> Iterator[np.ndarray]:
-        """The batch cut where the trials wants to look, between ticks."""
-        words, start = self.shard.plan.record_words(), 0
-        ticks = batch[at.R_TICK :: words]
-        while start < len(ticks):
-            end = start + max(self.next - self._arrivals, 1)
-            if end < len(ticks):
-                end = start + int(np.searchsorted(ticks[start:], ticks[end - 1], side="right"))
-            yield batch[start * words : min(end, len(ticks)) * words]
-            start = end
+    def piece(self, batch: np.ndarray) -> np.ndarray:
+        """The rows of a batch up to where the trials want to look, between ticks; all of them while there is nothing to
+        see, for the policy is deferred and nothing has been shed."""
+        if self.since[0] > 0 and not self.shard.words[at.Head.begun]:
+            return batch
+        words = self.shard.plan.record_words()
+        return batch[: _end(batch[at.R_TICK :: words], max(self.next - self._arrivals, 1)) * words]
 
     @property
     def _arrivals(self) -> int:
@@ -97,8 +94,15 @@ class Trials:
             rows = self.sample.of(piece, self.shard)
             for fork in self.tried():
                 fork.count(rows, probing)
+        self._pass(piece[at.R_TICK :: self.shard.plan.record_words()])
         if self._arrivals >= self.next:
             self._look()
+
+    def _pass(self, ticks: np.ndarray) -> None:
+        """Leave out the looks inside a piece, which was not cut for them: when to look next is as if they had been."""
+        before = self._arrivals - len(ticks)
+        while (look := before + _end(ticks, self.next - before)) < self._arrivals:
+            self.next = _later(look)
 
     def tried(self) -> Iterator[Shard]:
         """All forks that run now."""
@@ -112,8 +116,8 @@ class Trials:
         elif self.since[0] == 0:
             self.since = (self._arrivals, int(self.shard.words[at.Head.clock]))
             self.next = self._arrivals + FIRST_LOOK
-        elif not self.shard.stream_counter(at.SHED).any():
-            self.next = self._arrivals + max(FIRST_LOOK, self._arrivals // 8)
+        elif not self.shard.words[at.Head.begun] or not self.shard.stream_counter(at.SHED).any():
+            self.next = _later(self._arrivals)
         elif self._arrivals >= self.end or self._has_moved():
             self._begin()
         else:
@@ -342,6 +346,8 @@ class Trials:
             raise ValueError("trial")
         if forks and self.window == 0:
             raise ValueError("trial")
+        if forks and not self.shard.words[at.Head.begun]:
+            raise ValueError("trial")
         if not (0 <= self.end < at.HIGH and self._arrivals < self.next <= at.HIGH):
             raise ValueError("trial")
         if self.since != (0, 0) and not (arrivals > 0 and at.LOW <= clock <= self.shard.words[at.Head.clock]):
@@ -349,6 +355,16 @@ class Trials:
         if CHOICES[self.choice].word != self.shard.words[at.Head.choice]:
             raise ValueError("trial")
         return bool(forks)
+
+
+def _end(ticks: np.ndarray, rows: int) -> int:
+    """The end of the tick of the last of so many rows; of all of them if there are fewer."""
+    return int(np.searchsorted(ticks, ticks[rows - 1], side="right")) if rows < len(ticks) else len(ticks)
+
+
+def _later(arrivals: int) -> int:
+    """When to look again after a look at which nothing had been shed yet."""
+    return arrivals + max(FIRST_LOOK, arrivals // 8)
 
 
 def gain(shard: Shard) -> float:

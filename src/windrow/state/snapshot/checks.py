@@ -39,7 +39,7 @@ def head(words: np.ndarray, plan: Plan) -> bool:
     fine &= words[at.Head.routed] <= words[at.Head.arrivals]
     fine &= plan.value is not None or words[at.Head.value] == 0
     fine &= words[at.Head.matched] <= most_matches(words, plan)
-    fine &= words[at.Head.learning] == 1 or (plan.defers_counting and words[at.Head.learning] == 0)
+    fine &= words[at.Head.begun] == 1 or (plan.defers and words[at.Head.begun] == 0 and words[at.Head.ranking] == 0)
     fine &= words[at.Head.ranking] == 0 or (plan.ranked and words[at.Head.ranking] == 1)
     return bool(fine) and _weights(words, plan) and _tuned(words, plan) and _sampled(words.view(np.float64))
 

@@ -150,6 +150,11 @@ def optional_fields(plan: Plan) -> list[Word[Any]]:
     return [value for value in at.Slot.words.values() if value.saved and value.when and plan.has(value.when)]
 
 
+def learned_yet(plan: Plan, words: np.ndarray) -> dict[str, int]:
+    """The same as long as the policy may be deferred: none before it has begun, where nothing is released."""
+    return {} if not words[at.Head.begun] and not plan.releases else learned(plan)
+
+
 @lru_cache(maxsize=64)
 def learned(plan: Plan) -> dict[str, int]:
     """The words of a key's record that are state, by name: none where they follow from the oracle's table."""
@@ -178,7 +183,7 @@ def _keys(shard: Shard, in_use: list[np.ndarray]) -> dict[str, np.ndarray]:
             order = np.argsort(codes)
             found[f"d{d}.idle"] = codes[order]
             keys = np.concatenate([keys, idle[order]])
-        for name, word in learned(shard.plan).items():
+        for name, word in learned_yet(shard.plan, shard.words).items():
             found[f"d{d}.{name}"] = live_columns.read_keys(shard.words, d, keys, word).view(kind_of(name))
     found["keys"] = np.array([len(keys) for keys in in_use], np.int64)
     return found
@@ -187,7 +192,7 @@ def _keys(shard: Shard, in_use: list[np.ndarray]) -> dict[str, np.ndarray]:
 def _order(shard: Shard, slots: np.ndarray, keys: list[np.ndarray]) -> dict[str, np.ndarray]:
     """RAND's dense lists, and the lines of leaves where they depend on when they were taken."""
     plan, words, found = shard.plan, shard.words, {}
-    if plan.keeps("dense"):
+    if plan.keeps("dense") and words[at.Head.begun]:
         place = np.empty(int(words[at.Head.top]), np.int64)
         place[slots] = np.arange(len(slots))
         found = {f"p{pool}.dense": place[live_columns.read_dense(words, pool)] for pool in range(plan.pools)}

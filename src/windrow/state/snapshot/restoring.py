@@ -14,6 +14,7 @@ from windrow.kernels import layout as at
 from windrow.kernels import live_columns
 from windrow.kernels.hashing import mix_words
 from windrow.kernels.live_columns import Residents
+from windrow.kernels.notice import NOTICE
 from windrow.state import block, room
 from windrow.state.auto.choices import CHOICES
 from windrow.state.auto.samples import Sample
@@ -25,7 +26,7 @@ from windrow.state.probe_orders import Route, first_route
 from windrow.state.shard import Shard
 from windrow.state.snapshot import checks
 from windrow.state.snapshot.narrow import Columns
-from windrow.state.snapshot.reading import HEAD, LINE, fields_of, kind_of, learned, lines_of, optional_fields
+from windrow.state.snapshot.reading import HEAD, LINE, fields_of, kind_of, learned_yet, lines_of, optional_fields
 
 _NOTHING, _ZERO = np.zeros(0), np.zeros(1)
 _TRIAL = tuple(zip(("whole", "floats"), STATE, (np.int64, np.float64), strict=True))
@@ -56,7 +57,7 @@ class _Building:
         tables = self._tables(capacity, len(oracle))
         words = block.start(plan, self._route(), emit, capacity, len(oracle))
         self.shard = Shard(plan, emit, words)
-        self._fixed(words)
+        self._fixed(words, fork)
         self._write_tables(words, tables, oracle)
         live_columns.clear_tables(words)
         self._all_residents(words)
@@ -115,7 +116,8 @@ class _Building:
     def _capacity(self, keys: list[int]) -> Capacity:
         """Room for what there is and a little more."""
         most = max((self.sizes[stream] for stream, _ in self.plan.indexed()), default=0)
-        return room.enough(self.plan, self.first[-1], max(keys, default=0), most)
+        begun = self._get("head", len(HEAD))[HEAD.index(at.Head.begun)]
+        return replace(room.enough(self.plan, self.first[-1], max(keys, default=0), most), begun=int(begun != 0))
 
     def _route(self) -> Route:
         n = self.plan.streams
@@ -130,12 +132,14 @@ class _Building:
         _check(self.plan.probe_order in (None, lines), "order")
         return first_route(replace(self.plan, probe_order=lines))
 
-    def _fixed(self, words: np.ndarray) -> None:
-        """Head and lines."""
+    def _fixed(self, words: np.ndarray, fork: bool) -> None:
+        """Head and lines; nothing is forked before the policy has begun."""
         words[HEAD] = self._get("head", len(HEAD))
         block.write_growth(words)
-        block.write_learning(words, self.plan, bool(words[at.Head.learning]))
-        _check(bool(words[at.Head.learning]) or not any(map(len, self.idle)), "idle")
+        block.write_begun(words, self.plan, int(words[at.Head.begun]))
+        _check(bool(words[at.Head.begun]) or not (fork or any(map(len, self.idle))), "idle")
+        if words[at.Head.begun]:
+            NOTICE.turn_to(self.plan.rule)
         lines = view(words, at.Head.streams_at, self.plan.streams, at.STREAM_SIZE)
         lines[:, LINE] = self._get("lines", self.plan.streams * len(LINE)).reshape(self.plan.streams, len(LINE))
         _check(checks.head(words, self.plan), "head")
@@ -263,10 +267,10 @@ class _Building:
             _check(live_columns.add_idle(words, d, _mixed(self.idle[d])), f"d{d}.idle")
             found = {
                 name: self._get(f"d{d}.{name}", int(line[at.Directory.top]), kind_of(name))
-                for name in learned(self.plan)
+                for name in learned_yet(self.plan, words)
             }
             self._check_learned(words, d, found)
-            for name, word in learned(self.plan).items():
+            for name, word in learned_yet(self.plan, words).items():
                 live_columns.write_keys(words, d, word, found[name].view(np.int64))
 
     def _check_learned(self, words: np.ndarray, d: int, found: dict[str, np.ndarray]) -> None:
@@ -291,7 +295,7 @@ class _Building:
 
     def _order(self, words: np.ndarray) -> None:
         plan = self.plan
-        if plan.keeps("dense"):
+        if plan.keeps("dense") and words[at.Head.begun]:
             for pool in range(plan.pools):
                 dense = self._get(f"p{pool}.dense")
                 mine = [
@@ -314,7 +318,7 @@ class _Building:
         _check(all(checks.leaves(column) for column in kept.values()), "leaf")
         ends, turn = kept.get("leaf.ends", _NOTHING), kept.get("leaf.turn", _NOTHING)
         _check(len({len(column) for column in kept.values()}) <= 1, "leaf")
-        count = live_columns.finish(self.plan.hooks, words, ends, turn)
+        count = live_columns.finish(self.plan.hooks_when(int(words[at.Head.begun])), words, ends, turn)
         _check(all(len(column) == count for column in kept.values()), "leaf")
 
 
