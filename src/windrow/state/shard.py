@@ -50,7 +50,7 @@ class Shard:
         self._gone: list[np.ndarray] = []
         self._moved: np.ndarray | None = None
         self.hold(block.start(plan, first_route(plan), emit, room.first(plan)) if words is None else words)
-        if self.words[at.Head.begun]:
+        if plan.defers and self.words[at.Head.begun]:
             NOTICE.turn_to(plan.rule)
         if words is None:
             maintenance.rebuild(self.hooks, self.words)
