@@ -114,7 +114,7 @@ def test_what_is_said_of_compiling_is_said_of_this_join(monkeypatch: pytest.Monk
     for module in (announced, shard):
         monkeypatch.setattr(module, "NOTICE", mine)
     prob, schemas = {"on": "k", "memory": 100, "policy": "prob"}, dict.fromkeys(NAMES, SCHEMA)
-    pair = bind(wr.Query(streams=STREAMS[:2], **prob), {name: SCHEMA for name in NAMES[:2]}).plan
+    pair = bind(wr.Query(streams=STREAMS[:2], **prob), dict.fromkeys(NAMES[:2], SCHEMA)).plan
     assert mine._what == "the exact join of two streams"
     shard.Shard(pair, True, start(pair, first_route(pair), True, Capacity(begun=0)))
     assert mine._what == "the exact join of two streams"

@@ -139,12 +139,12 @@ EXPERIMENT = Experiment(
     paper=PAPER,
     place="table 3",
     claim="four joins of Linear Road take nearly an order of magnitude less memory than SWJ, and less time",
-    setting="10,000 cars at once that report every 30 s for three hours, by which the claim is judged, and 2,000 cars at "
-    "once, told beside it; that the larger road is the judged one was decided after both were measured: on the smaller "
-    "one three of the four joins hold more than the bound of memory, because a collection waits for at least 256 "
-    "arrivals, and AccSeg takes longer than SWJ; a car stays about ten minutes and another takes its place; the texts "
-    "of lab/road_queries.py run batch by batch, a batch for each half minute; AccSeg is the paper's own text, the "
-    "others are written from what it says of them, with joins by cid; many-one joins, and RIDS but for CurCarSeg; time "
-    "of the processor, one run each",
+    setting="10,000 cars at once that report every 30 s for three hours, by which the claim is judged, and 2,000 cars "
+    "at once, told beside it; that the larger road is the judged one was decided after both were measured: on the "
+    "smaller one three of the four joins hold more than the bound of memory, because a collection waits for at least "
+    "256 arrivals, and AccSeg takes longer than SWJ; a car stays about ten minutes and another takes its place; the "
+    "texts of lab/road_queries.py run batch by batch, a batch for each half minute; AccSeg is the paper's own text, "
+    "the others are written from what it says of them, with joins by cid; many-one joins, and RIDS but for CurCarSeg; "
+    "time of the processor, one run each",
     sweep=sweep, measure=measure, judge=judge, draw=draw, seeds=1,
 )  # fmt: skip
