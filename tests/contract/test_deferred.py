@@ -2,7 +2,8 @@
 
 Can catch: a policy that begins with other rows, counts or lists after a restart or with other pushes; rows that are
 shed before it has begun, also when one instant brings more than the whole cap; a deferred join that is not the exact
-one; trials of `auto` that look at other arrivals than if nothing had been deferred.
+one; trials of `auto` that look at other arrivals than if nothing had been deferred; a policy that is interrupted while
+it begins and half there from then on.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from tests.streams import configurations, label
 
 import windrow as wr
 from windrow.kernels import layout as at
+from windrow.kernels import maintenance
 from windrow.state.block import fixed_bytes
 
 POLICIES = {label(policy): policy for policy in configurations()}
@@ -81,6 +83,22 @@ def test_one_instant_may_bring_more_than_all_memory(policy: str) -> None:
     assert_accounted(engine)
     assert has_begun(engine) and engine.metrics.shed > 0
     assert 0 < engine.metrics.resident_bytes <= 100_000
+
+
+def test_a_beginning_that_is_interrupted_has_not_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As by Ctrl-C while the policy is compiled: no block says that it has begun and has nothing of what it keeps."""
+    tables = rows(1)
+    engine = engine_of("rand", tables, 48)
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(maintenance, "begin_policy", interrupted)
+        engine.push(tables)
+    assert not has_begun(engine)
+    engine.bound()[1].begin_policy()
+    assert has_begun(engine)
+
+
+def interrupted(*_: Any) -> None:
+    raise KeyboardInterrupt
 
 
 @pytest.mark.parametrize("policy", POLICIES)

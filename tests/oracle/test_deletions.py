@@ -132,6 +132,19 @@ def test_uniqueness_of_versions_loses_nothing(seed: int) -> None:
     assert not any(line.violations for line in engine.metrics.constraints.values()), events
 
 
+@pytest.mark.parametrize("deleted", [False, True])
+def test_a_cluster_that_is_broken_is_counted_also_after_a_deletion(deleted: bool) -> None:
+    """What a deletion takes back is that its row is the only one of its key, not when rows of the key came."""
+    windows = [("time", 1_000)] * 2
+    engine = wr.Engine(query_of(windows, constraints=[wr.Clustered("B", "k", 0)]), {"A": SCHEMA, "B": SCHEMA})
+    rows = [Event(1, 1, 1, 1, 1), Event(2, 1, 1, 2, 2), Event(3, 1, 1, 3, 3), Event(4, 0, 1, 1, 4)]
+    rows += [Event(5, 1, -1, 1, 1)] * deleted + [Event(6, 1, 1, 1, 5)]
+    for event in rows:
+        engine.push({name: batch([event], s) for s, name in enumerate("AB") if s == event.stream})
+    assert engine.metrics.constraints["B is clustered on k"].violations == 1
+    assert engine.metrics.recall is None
+
+
 def test_a_deletion_of_an_unknown_row_is_ignored_and_counted() -> None:
     engine = wr.Engine(query_of([("time", 5), ("time", 5)]), {"A": SCHEMA, "B": SCHEMA})
     engine.push({"A": batch([Event(1, 0, 1, 1, 1), Event(2, 0, -1, 1, 2), Event(3, 0, -1, 1, 1)], 0)})

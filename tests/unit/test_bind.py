@@ -1,7 +1,7 @@
 """Binding a query, and the sizes of a plan's parts, are worked out once; what is remembered is what would be found.
 
 Catches: a part that grows with the capacity and is not said to, a block of another size than its parts, a query that is
-bound as another one was, or under other schemas or another clock.
+bound as another one was, or under other schemas or another clock, a notice of compiling that speaks of another join.
 """
 
 from __future__ import annotations
@@ -15,8 +15,11 @@ import pytest
 
 import windrow as wr
 from windrow import policies
+from windrow.engine import announced
 from windrow.engine.bind import bind
+from windrow.kernels.notice import Notice
 from windrow.spec import Band
+from windrow.state import shard
 from windrow.state.block import block_bytes, start
 from windrow.state.parts import PARTS, Capacity, parts
 from windrow.state.plan import Plan
@@ -103,3 +106,20 @@ def test_the_same_query_is_bound_once_and_no_other_is_taken_for_it() -> None:
     assert first.schemas["c"] == SCHEMA
     with pytest.raises(wr.errors.UnknownColumn):
         bind(query, schemas)
+
+
+def test_what_is_said_of_compiling_is_said_of_this_join(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A policy that is deferred in a join of two streams, as one before was, is not in one of three."""
+    mine = Notice()
+    for module in (announced, shard):
+        monkeypatch.setattr(module, "NOTICE", mine)
+    prob, schemas = {"on": "k", "memory": 100, "policy": "prob"}, dict.fromkeys(NAMES, SCHEMA)
+    pair = bind(wr.Query(streams=STREAMS[:2], **prob), dict.fromkeys(NAMES[:2], SCHEMA)).plan
+    assert mine._what == "the exact join of two streams"
+    shard.Shard(pair, True, start(pair, first_route(pair), True, Capacity(begun=0)))
+    assert mine._what == "the exact join of two streams"
+    shard.Shard(pair, True, start(pair, first_route(pair), True, Capacity()))
+    assert mine._what == "the join of two streams under PROB"
+    several = bind(wr.Query(streams=STREAMS, **prob), schemas).plan
+    shard.Shard(several, True, start(several, first_route(several), True, Capacity()))
+    assert mine._what == "the join of several streams under PROB"

@@ -115,6 +115,8 @@ def test_declared_constraints_of_a_text_query(pair: tuple[pa.Table, pa.Table]) -
         (["--constraints", "left -> right within 5"], "'5' has no unit: write 'within 5 rows'"),
         (["--constraints", "left -> right within soon"], "cannot read 'soon'"),
         (["--constraints", "auto", "--constraints", "left -> right"], "give one or the other"),
+        (["--constraints", "left -> right within , rows"], "cannot read ', rows'"),
+        (["--constraints", "watch:release=true"], "leave release out"),
         (["--constraints", "auto:margin"], "such as auto:margin=1.5"),
         (["--constraints", "auto:margins=2"], "did you mean 'margin'?"),
         (["--constraints", "auto:margin=0.5"], "margin must be at least 1"),

@@ -11,7 +11,6 @@ import re
 import shutil
 import subprocess
 import sys
-import time
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -19,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from windrow.kernels import notice
+from windrow.kernels import garbage, notice
 
 SOURCES = Path(__file__).resolve().parents[2] / "src" / "windrow"
 PROGRAM = """
@@ -115,7 +114,8 @@ def test_each_kind_of_join_is_said_once_and_a_deferred_policy_when_it_begins(mon
 
     def compiled() -> None:
         one.began()
-        time.sleep(0.05)  # the timer's turn
+        if one._timer is not None:
+            one._timer.join()
         one.ended()
 
     one.describe("the exact join of two streams", 10)
@@ -198,3 +198,17 @@ def test_of_processes_that_start_together_one_compiles(copy: Path) -> None:
     assert len({s["folder"] for s in said}) == 1
     assert sorted(s["loaded"] for s in said) == [0, 1, 1]
     assert start(copy)["loaded"] == 1
+
+
+def test_garbage_is_looked_for_as_before_once_nothing_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where Python ignores the third number, and after functions inside functions."""
+    now = [(700, 10, 0)]
+    monkeypatch.setattr(garbage.gc, "get_threshold", lambda: now[-1])
+    monkeypatch.setattr(garbage.gc, "set_threshold", lambda one, two, _: now.append((one, two, 0)))
+    mine = garbage.Garbage()
+    mine.began()
+    mine.began()
+    mine.ended()
+    assert now[-1] == (*garbage.RARELY[:2], 0)
+    mine.ended()
+    assert now[-1] == (700, 10, 0)

@@ -306,7 +306,7 @@ def test_chains_are_computed_from_left_to_right(op: str) -> None:
     table = wr.cql(f"Select a {op} b {op} c as x, a - b {op} c + 1 as y From L").run(rows, time="t").table
     assert table["x"].to_pylist() == [eval(f"97 {op} 11 {op} 7")]
     assert table["y"].to_pylist() == [eval(f"97 - 11 {op} 7 + 1")]
-    assert str(parse(f"Select a {op} b - c From L").items[0].value).count("b") == 1
+    assert str(parse(f"Select a {op} b - c From L").items[0].value) == f"(a {op} b) - c"
 
 
 def nested_blocks(levels: int) -> str:

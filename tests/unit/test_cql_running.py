@@ -264,6 +264,9 @@ def test_options_that_cannot_be_meant_are_refused_by_start_itself(text: str, opt
 def test_options_that_only_columns_decide_about_are_taken_by_start() -> None:
     text = "Select Istream(v) From L [Range 3], R [Range 3] Where k = j"
     running = wr.cql(text).start(time="t", constraints=[wr.Unique("L", "k")], policy="prob", memory=100)
+    assert wr.cql(text).start(time="t", constraints=[wr.Unique("L", "k")], on_violation="demote")
+    with pytest.raises(WindrowError, match="set constraints"):
+        wr.cql(text).start(time="t", on_violation="demote")
     rows = {"L": pa.table({"t": [1], "k": [1]}), "R": pa.table({"t": [2], "j": [1], "v": [7]})}
     assert running.push(rows, watermark=9)["v"].to_pylist() == [7]
 

@@ -137,6 +137,8 @@ def constraints(texts: Iterable[str]) -> Monitored | list[Constraint] | None:
     if len(given) > 1:
         raise SpecError(f"--constraints {' and '.join(given)}: what is watched is not declared; give one or the other")
     _, values = _configured(given[0], "--constraints", "auto:margin=1.5")
+    if "release" in values:
+        raise SpecError("--constraints: write auto to have rows released, or watch to have none; leave release out")
     return Monitored.from_dict({"kind": Monitored.kind, "release": kinds[0] == "auto", **values})
 
 
@@ -175,9 +177,9 @@ def _constraint(text: str) -> Constraint:
 
 def _adherence(text: str) -> int | str:
     """A number of rows, or a length of time."""
-    rows = re.fullmatch(r"([\d_,]+) rows?", text)
+    rows = re.fullmatch(r"(\d[\d_,]*) rows?", text)
     if rows:
-        return int(re.sub("[_,]", "", rows[1]) or "0")
+        return int(re.sub("[_,]", "", rows[1]))
     if text.replace("_", "").isdigit():
         raise SpecError(f"--constraints: {text!r} has no unit: write 'within {text} rows', or a time: 'within 5 s'")
     return text

@@ -68,13 +68,15 @@ def _check_join(select: Select, text: str, options: Mapping[str, Any], signed: C
     timed = all(w.length.unit == "ns" for w in windows if w.length is not None)
     streams = [_stream(source, timed, signed) for source in select.sources]
     aliases = [stream.name for stream in streams]
+    own = options_for(options, aliases)
     try:
         block = unbound(select, text)
     except CqlError:  # names without a source, which only the columns of streams tell apart
-        own = {name: value for name, value in options.items() if not isinstance(value, tuple)}
+        if isinstance(own.get("constraints"), list):
+            own["constraints"] = "auto"  # in place of declared ones, whose columns are not known either
         Query(streams=streams, on=[Equal(f"{aliases[0]}.k", f"{alias}.k") for alias in aliases[1:]], **own)
         return
-    join_query(block, streams, **options_for(options, aliases))
+    join_query(block, streams, **own)
 
 
 def _stream(source: Source, timed: bool, signed: Collection[str]) -> Stream:

@@ -29,7 +29,7 @@ class Garbage:
         """The function is there."""
         self._depth -= 1
         if self._depth == 0 and self._usual is not None:
-            if gc.get_threshold() == RARELY:  # nobody has said otherwise meanwhile
+            if gc.get_threshold()[:2] == RARELY[:2]:  # nobody has said otherwise; from 3.14 on the third is always 0
                 gc.set_threshold(*self._usual)
             self._usual = None
 

@@ -50,7 +50,7 @@ class Shard:
         self._gone: list[np.ndarray] = []
         self._moved: np.ndarray | None = None
         self.hold(block.start(plan, first_route(plan), emit, room.first(plan)) if words is None else words)
-        if self.words[at.Head.begun]:
+        if plan.defers and self.words[at.Head.begun]:
             NOTICE.turn_to(plan.rule)
         if words is None:
             maintenance.rebuild(self.hooks, self.words)
@@ -234,9 +234,10 @@ class Shard:
             maintenance.forget_rarest(self.words)
         elif status == at.BEGIN:
             NOTICE.turn_to(self.plan.rule)
-            self.hold(block.regrown(self.words, self.plan, replace(self.capacity, begun=1)))
-            maintenance.rebuild(self.hooks, self.words)
-            maintenance.begin_policy(self.hooks, self.words)
+            begun = block.regrown(self.words, self.plan, replace(self.capacity, begun=1))
+            maintenance.rebuild(self.plan.hooks, begun)
+            maintenance.begin_policy(self.plan.hooks, begun)
+            self.hold(begun)  # not before: whoever interrupts compiling leaves a block in which nothing has begun
         elif status == at.DRAIN:
             self._gone.append(maintenance.drain(self.words))
             self.take_down()

@@ -149,9 +149,15 @@ def note_codes(words: Any, r: Any, at: int) -> None:
 
 @inner
 def forget_codes(words: Any, r: Any, at: int) -> None:
-    """Forget that rows came under the keys of a deletion, where none of its stream is left."""
+    """Forget that rows came under the keys of a deletion, where none of its stream is left.
+
+    Clusters go by the same word, and one that is broken would not be seen: a stream that has them forgets nothing.
+    """
     m = memory_of(words)
     stream = r[at + R_STREAM]
+    for k in range(m.head.promises):
+        if promise_at(m, k).kind == BY_CLUSTER and promise_at(m, k).stream == stream:
+            return
     for link in range(m.links):
         d = directory_of(m, stream, link)
         if d >= 0 and r[at + R_CODES + link] != NO_KEY:

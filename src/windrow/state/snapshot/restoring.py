@@ -14,7 +14,6 @@ from windrow.kernels import layout as at
 from windrow.kernels import live_columns
 from windrow.kernels.hashing import mix_words
 from windrow.kernels.live_columns import Residents
-from windrow.kernels.notice import NOTICE
 from windrow.state import block, room
 from windrow.state.auto.choices import CHOICES
 from windrow.state.auto.samples import Sample
@@ -138,8 +137,6 @@ class _Building:
         block.write_growth(words)
         block.write_begun(words, self.plan, int(words[at.Head.begun]))
         _check(bool(words[at.Head.begun]) or not (fork or any(map(len, self.idle))), "idle")
-        if words[at.Head.begun]:
-            NOTICE.turn_to(self.plan.rule)
         lines = view(words, at.Head.streams_at, self.plan.streams, at.STREAM_SIZE)
         lines[:, LINE] = self._get("lines", self.plan.streams * len(LINE)).reshape(self.plan.streams, len(LINE))
         _check(checks.head(words, self.plan), "head")
