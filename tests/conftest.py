@@ -64,6 +64,11 @@ def pytest_collection_finish() -> None:
     gc.set_threshold(20_000, 20, 20)
 
 
+def pytest_unconfigure() -> None:
+    """At the end all is looked through: libraries tell of what is left over then."""
+    gc.unfreeze()
+
+
 def pytest_runtest_setup() -> None:
     """No test sees what another has bound, maybe under constants of its own."""
     binding = sys.modules.get("windrow.engine.bind")

@@ -133,6 +133,20 @@ def test_uniqueness_of_versions_loses_nothing(seed: int) -> None:
 
 
 @pytest.mark.parametrize("deleted", [False, True])
+def test_recall_is_not_told_where_a_deletion_may_have_made_uniqueness_wrong(deleted: bool) -> None:
+    """A row that met the only one of its key is released; whether it would have met the next one is not known."""
+    windows = [("time", 1_000)] * 2
+    engine = wr.Engine(query_of(windows, constraints=[wr.Unique("B", "k")]), {"A": SCHEMA, "B": SCHEMA})
+    rows = [Event(1, 1, 1, 1, 1), Event(2, 0, 1, 1, 2)]
+    rows += [Event(3, 1, -1, 1, 1), Event(4, 1, 1, 1, 3)] if deleted else [Event(4, 1, 1, 2, 3)]
+    for event in rows:
+        engine.push({name: batch([event], s) for s, name in enumerate("AB") if s == event.stream})
+    assert engine.metrics.matched == 1 and engine.metrics.released
+    assert not engine.metrics.constraints["B is unique on k"].violations
+    assert engine.metrics.recall == (None if deleted else 1.0)
+
+
+@pytest.mark.parametrize("deleted", [False, True])
 def test_a_cluster_that_is_broken_is_counted_also_after_a_deletion(deleted: bool) -> None:
     """What a deletion takes back is that its row is the only one of its key, not when rows of the key came."""
     windows = [("time", 1_000)] * 2

@@ -338,7 +338,8 @@ class Engine:
             return Metrics(0, 0, 0, {name: StreamMetrics() for name in self.query.names}, joins=none)
         _, shard = self.bound()
         matched = shard.matched - int(self._false.sum())
-        recall = None if may_have_missed(shard) else self._recall(matched, bool(shard.stream_counter(at.SHED).any()))
+        missed = may_have_missed(shard, self._deletions)
+        recall = None if missed else self._recall(matched, bool(shard.stream_counter(at.SHED).any()))
         return metrics_of(self.query, shard, self._arrived, self._deletions, self._false, recall)
 
     @property

@@ -289,15 +289,20 @@ def metrics_of(
     )
 
 
-def may_have_missed(shard: Shard) -> bool:
-    """Whether rows were released by constraints that turned out to be broken: nobody counts the matches that they would
-    have been in. Not where they can be found again."""
+def may_have_missed(shard: Shard, deletions: np.ndarray) -> bool:
+    """Whether rows were released by constraints that turned out to be broken, or that nobody can see broken: nobody
+    counts the matches that they would have been in. Not where they can be found again."""
     release = shard.plan.release
     if release is None or (release.monitored is not None and not release.monitored.release):
         return False
     if shard.demoted is not None and not shard.demoted.dropped.any():
         return False
-    return bool(promises(shard.words, release)[:, at.Promise.violations].any())
+    lines = promises(shard.words, release)
+    if lines[:, at.Promise.violations].any():
+        return True
+    # What was released for the only row of a key would have met the next one that comes after that row was deleted.
+    unique = lines[(lines[:, at.Promise.kind] == at.BY_UNIQUE) & (lines[:, at.Promise.released] > 0)]
+    return bool(deletions[unique[:, at.Promise.stream], 0].any())
 
 
 def _demoted(query: Query, shard: Shard) -> dict[str, DemotedMetrics]:
