@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from tests.spark import driving
-from tests.spark.driving import Driven, archived, bags, batches, exact, missed, query
+from tests.spark.driving import WINDOW, Driven, archived, bags, batches, exact, missed, query
 from typer.testing import CliRunner
 
 import windrow as wr
@@ -27,6 +27,7 @@ from windrow.spark import upkeep
 from windrow.spark.archive import HEADER, Run, read_header
 from windrow.spark.contents import SHARDS, contents
 from windrow.spark.labels import labels
+from windrow.spark.lost import Reader, any_lost
 
 
 def run(archive: Path, rows: list[Any], **options: Any) -> Driven:
@@ -291,6 +292,24 @@ def test_files_that_have_grown_large_are_left_alone(
     monkeypatch.setattr(upkeep, "LARGEST", three)
     wr.spark.compact(tmp_path)
     assert contents(str(tmp_path), ["left"]).kept("left")[0].last >= 3 and bags(tmp_path) == before
+
+
+def test_a_file_that_cannot_be_read_is_named_by_repair_and_upkeep(small: None, tmp_path: Path) -> None:
+    archive = tmp_path / "lost"
+    run(archive, batches(12, 12, rows=8))
+    found = contents(str(archive), tuple(WINDOW))
+    broken = archive / found.kept("left")[0].name
+    broken.write_bytes(b"no Parquet")
+    says = rf"left/{broken.stem}.*in the archive cannot be read.*put a sound copy in its place"
+    with pytest.raises(InputError, match=says):
+        wr.spark.compact(archive)
+    with pytest.raises(InputError, match=says):
+        wr.spark.forget(archive, before=1_000)
+    with pytest.raises(InputError, match=r"'left' in the archive cannot be read.*" + broken.stem):
+        any_lost(str(archive), found.kept("left"), "no such reason")
+    read = Reader(str(archive), ((found.kept("left")[0].name,),), pa.schema([("id", pa.int64())]), ("shed",))
+    with pytest.raises(InputError, match=says):
+        list(read([pa.record_batch({"id": [0]})]))
 
 
 def test_forgetting_keeps_what_later_matches_need(small: None, tmp_path: Path) -> None:

@@ -18,7 +18,8 @@ from tests.streams import configurations, label
 import windrow as wr
 from windrow.errors import SnapshotError, WindrowError
 from windrow.spark import join as joining
-from windrow.spark.facts import facts_of
+from windrow.spark.facts import facts_of, refuse_changes
+from windrow.spark.job import Job
 
 PAGE = Path(__file__).parents[2] / "docs" / "spark.md"
 HONEST = [p for p in configurations() if not isinstance(getattr(p, "statistics", None), wr.statistics.Oracle)]
@@ -190,3 +191,17 @@ def test_columns_that_are_not_needed_do_not_travel(spark: Any, monkeypatch: pyte
         frame = rate.selectExpr("timestamp as ts", *columns)
         wr.join(frame, frame, on="k", time="ts", within="10 s", select={"a": "left.id", "b": "right.id"}, shards=2)
     assert facts_of(jobs[0]) == facts_of(jobs[1])
+
+
+def test_matches_that_carry_the_watermark_no_longer() -> None:
+    """So it is when the session has another state store; what is told must say so."""
+    schemas = (SCHEMA, SCHEMA)
+    without = facts_of(Job(query(), schemas, 2))
+    carrying = facts_of(Job(query(), schemas, 2, ahead_ms=1024))
+    with pytest.raises(SnapshotError, match=r"matches carried the watermark and now do not.*RocksDB state store"):
+        refuse_changes(carrying, without, "the checkpoint", SnapshotError)
+    with pytest.raises(SnapshotError, match=r"matches did not carry the watermark and now do,.*RocksDB state store"):
+        refuse_changes(without, carrying, "the checkpoint", SnapshotError)
+    longer = facts_of(Job(query(), schemas, 2, ahead_ms=2048))
+    with pytest.raises(SnapshotError, match="matches may lie behind was 1024 and is now 2048"):
+        refuse_changes(carrying, longer, "the checkpoint", SnapshotError)

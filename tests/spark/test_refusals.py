@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -123,6 +125,10 @@ def test_memory_that_is_too_little_for_the_shards(live: Any) -> None:
         wr.join(live, live, on="k", time="ts", within="10 s", memory=7, shards=8)
     with pytest.raises(MemoryTooSmall):
         wr.join(live, live, on="k", time="ts", within="10 s", memory="80 B", shards=8)
+    with pytest.raises(MemoryTooSmall, match=r"4 kB is for 2 shards: memory of 2 kB .* for each shard$"):
+        wr.join(live, live, on="k", time="ts", within="10 s", memory="4 kB", policy="prob", shards=2)
+    with pytest.raises(MemoryTooSmall, match=r"^memory of 500 B cannot hold one row: .* give at least [\d.]+ kB$"):
+        wr.join(live, live, on="k", time="ts", within="10 s", memory="500 B", policy="prob", shards=1)
 
 
 def test_archives_are_for_spark() -> None:
@@ -138,9 +144,50 @@ def test_metrics_of_something_else() -> None:
         wr.spark.metrics(5)
 
 
+def test_metrics_of_a_batch_that_was_not_computed(static: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spark itself would wait for ever."""
+    matches = wr.join(static, static, on="k", time="ts", within="10 s", shards=1)
+    with monkeypatch.context() as patch:
+        patch.setattr(import_module("windrow.spark.metrics"), "SEEN_WITHIN", 0.2)
+        with pytest.raises(InputError, match=r"has not been computed yet: call count\(\)"):
+            wr.spark.metrics(matches)
+    found = matches.count()
+    assert wr.spark.metrics(matches).to_dict()["matched"] == found > 0
+
+
+def test_metrics_are_followed_from_any_thread(live: Any) -> None:
+    """A thread of its own has no active session."""
+    query = live.writeStream.format("noop").start()
+    try:
+        with ThreadPoolExecutor(1) as pool:
+            followed = pool.submit(wr.spark.metrics, query).result()
+        assert followed.to_dict()["matched"] == 0
+    finally:
+        query.stop()
+
+
 def test_workers_with_another_python(static: Any, live: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYSPARK_PYTHON", "no-such-python")
     for frame, archive in ((static, None), (live, str(tmp_path / "archive"))):
         with pytest.raises(MissingDependency, match="'no-such-python', which does not start: set PYSPARK_PYTHON"):
             wr.join(frame, frame, on="k", time="ts", within="10 s", archive=archive)
     assert not (tmp_path / "archive").exists()
+
+
+def test_texts_that_spark_compares_by_a_collation(static: Any, live: Any) -> None:
+    """Spark takes "A" and "a" for equal there; windrow would miss such matches without a word."""
+    collated = "cast(string(k) as string collate UTF8_LCASE) as k"
+    said = r"'(left|right|L)': column 'k' has collation UTF8_LCASE.*cast it"
+    good = {"on": "k", "time": "ts", "within": "10 s"}
+    for frame in (static, live):
+        odd, plain = frame.selectExpr("id", "ts", collated), frame.selectExpr("id", "ts", "string(k) as k")
+        with pytest.raises(KeyTypeError, match=said):
+            wr.join(plain, odd, **good)
+        with pytest.raises(KeyTypeError, match=said):
+            wr.join(odd, odd, on="id", time="ts", within="10 s", where={"left": wr.Filter("k", "=", "a")})
+        with pytest.raises(KeyTypeError, match=said):
+            wr.cql("Select k, count(*) as n From L [Range 10 s] Group By k").on_spark({"L": odd}, time="ts")
+        assert wr.join(odd, odd, on="id", time="ts", within="10 s").schema["left_k"].dataType.collation == "UTF8_LCASE"
+    odd = static.selectExpr("id", collated)
+    with pytest.raises(KeyTypeError, match=said):
+        wr.static.truncate(odd, odd, on="k", keep=5)

@@ -13,10 +13,13 @@ a push that Spark runs again: nobody merges or forgets it.
 import json
 import re
 import secrets
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 from pyarrow import fs
 
 from windrow.errors import InputError
@@ -160,6 +163,24 @@ def read_json(system: fs.FileSystem, path: str) -> Any:
         return None
     except (OSError, ValueError) as error:
         raise InputError(f"{path!r} in the archive cannot be read: {error}") from error
+
+
+def parquet_batches(system: fs.FileSystem, path: str, rows: int = 1 << 16) -> Iterator[pa.RecordBatch]:
+    """The rows of a file of lost rows, so many at a time."""
+    with readable(path), system.open_input_file(path) as source:
+        yield from pq.ParquetFile(source).iter_batches(rows)
+
+
+@contextmanager
+def readable(what: str) -> Iterator[None]:
+    """Say of which part of an archive it is if reading fails, and what to do."""
+    try:
+        yield
+    except (OSError, pa.ArrowException) as error:
+        raise InputError(
+            f"{what!r} in the archive cannot be read: {error}; put a sound copy in its place or, if the archive was "
+            "compacted meanwhile, call again"
+        ) from error
 
 
 def write_whole(system: fs.FileSystem, path: str, data: Any) -> None:

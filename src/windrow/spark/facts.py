@@ -8,6 +8,7 @@ from windrow.spark.job import LAYOUT, Job
 from windrow.spec import changes
 
 COLUMNS = "columns of "
+AGE = "milliseconds that matches may lie behind"  # only where matches carry the watermark (join.py)
 ANEW = "start anew: a new checkpoint and, where there is one, a new archive"
 
 
@@ -17,7 +18,7 @@ def facts_of(job: Job) -> dict[str, Any]:
         f"{COLUMNS}{name}": {field.name: str(field.type) for field in job.schema(name)} for name in job.query.names
     }
     archive = "off" if job.archive is None else "on"
-    age = {"milliseconds that matches may lie behind": job.ahead_ms} if job.ahead_ms > 0 else {}
+    age = {AGE: job.ahead_ms} if job.ahead_ms > 0 else {}
     return {"layout": LAYOUT, **job.query.fixed(), **columns, "shards": job.shards, "archive": archive, **age}
 
 
@@ -34,7 +35,14 @@ def refuse_changes(
     if old.get("layout") != LAYOUT:
         raise error(f"{whose} was written by a windrow with another layout: go on with that one, or {ANEW}")
     columns = [name for name in {**old, **new} if name.startswith(COLUMNS)]
-    told = changes(*({n: v for n, v in facts.items() if n not in columns} for facts in (old, new)))
+    carried = [AGE] if (AGE in old) != (AGE in new) else []
+    told = changes(*({n: v for n, v in facts.items() if n not in columns + carried} for facts in (old, new)))
+    if carried:
+        was, now = ("carried", "do not") if AGE in old else ("did not carry", "do")
+        told.append(
+            f"matches {was} the watermark and now {now}, "
+            "which they do with the RocksDB state store (windrow.spark.tune) and without withWatermark on the inputs"
+        )
     for name in columns:
         told += _column_changes(old.get(name, {}), new.get(name, {}), name.removeprefix(COLUMNS))
     if told:

@@ -5,10 +5,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from windrow.errors import DuplicateColumn, InputError, SpecError
+from windrow.errors import DuplicateColumn, InputError, KeyTypeError, SpecError
 
 WATERMARK_DELAY = "spark.watermarkDelayMs"
 OWN = "windrow_"
+BINARY = "UTF8_BINARY"  # the collation of texts unless told otherwise
 
 
 def is_spark_frame(data: Any) -> bool:
@@ -104,6 +105,17 @@ def refuse_twins(names: Iterable[str], where: str, what: str, case_sensitive: bo
         if (other := seen.setdefault(name.lower(), name)) != name:
             raise DuplicateColumn(
                 f"{where} would have columns {other!r} and {name!r}, which Spark does not tell apart: {what}"
+            )
+
+
+def refuse_collated(frame: Any, stream: str, compared: Collection[str]) -> None:
+    """Refuse columns that are compared, and that Spark would compare by a collation: windrow compares bytes."""
+    for field in frame.schema.fields:
+        collation = getattr(field.dataType, "collation", BINARY)
+        if field.name in compared and collation != BINARY:
+            raise KeyTypeError(
+                f"stream {stream!r}: column {field.name!r} has collation {collation}, and windrow compares texts byte "
+                f"by byte: cast it to string collate {BINARY}, for a comparison without case as lower(...)"
             )
 
 

@@ -10,6 +10,7 @@ from windrow.engine.bind import Binding, bind
 from windrow.engine.intake import plain_schema
 from windrow.engine.prepare import codes_in
 from windrow.engine.routing import Routing, routing_of
+from windrow.errors import MemoryTooSmall
 from windrow.spec import Query, shard_query
 
 LAYOUT = 2  # of blobs, state and archive: raised when one of them changes
@@ -87,7 +88,13 @@ def planned(job: Job) -> tuple[Binding, Routing]:
     """Check a job against its schemas, at plan time; how its rows are compared and routed."""
     schemas = {name: plain_schema(schema) for name, schema in zip(job.query.names, job.schemas, strict=True)}
     query = job.query if job.query.memory is None or job.query.memory.share is None else job.query.with_(memory=None)
-    binding = bind(replace(job, query=query).shard_query(0), schemas)
+    own = replace(job, query=query).shard_query(0)
+    try:
+        binding = bind(own, schemas)
+    except MemoryTooSmall as error:
+        if job.shards == 1:
+            raise
+        raise MemoryTooSmall(f"memory of {query.memory} is for {job.shards} shards: {error} for each shard") from None
     return binding, routing_of(binding, job.shards)
 
 

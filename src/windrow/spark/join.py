@@ -27,6 +27,7 @@ from windrow.spark.frames import (
     check_frames,
     declared_lateness,
     is_case_sensitive,
+    refuse_collated,
     refuse_own,
     refuse_twins,
 )
@@ -39,7 +40,7 @@ from windrow.spark.places import place_of
 from windrow.spark.shipping import ship
 from windrow.spark.store import appends
 from windrow.spark.unpack import Unpacker
-from windrow.spec import Duration, Query, split_reference
+from windrow.spec import Duration, Query, Stream, split_reference
 
 DEFAULT_SHARDS = 8
 PARTITIONS = "spark.sql.shuffle.partitions"
@@ -73,6 +74,8 @@ def on_spark(
     check_interpreter(given[query.names[0]])
     query = _with_declared_lateness(query, given)
     schemas = {name: arrow_schema(given[name], name) for name in query.names}
+    for stream in query.streams:
+        refuse_collated(given[stream.name], stream.name, _compared(query, stream))
     travelling = _needed(query, schemas) if archive is None else {name: schemas[name].names for name in query.names}
     chosen = tuple(pa.schema([schemas[name].field(c) for c in columns]) for name, columns in travelling.items())
     job = Job(query, chosen, _shards(query, given[query.names[0]]), recall)
@@ -122,8 +125,9 @@ def _with_declared_lateness(query: Query, frames: Mapping[str, Any]) -> Query:
         if delay is not None and delay != stream.lateness.amount // 1_000_000:
             if stream.lateness.amount:
                 raise SpecError(
-                    f"stream {stream.name!r}: lateness is {stream.lateness}, but withWatermark declares {delay} ms, "
-                    "which Spark does not let anyone change: say it in one place"
+                    f"stream {stream.name!r}: lateness is {stream.lateness}, but withWatermark declares {delay} ms, or "
+                    "the join before it does, which Spark does not let anyone change: say it in one place, as with "
+                    "lateness= for the other streams alone"
                 )
             stream = stream.with_(lateness=f"{delay} ms")
         streams.append(stream)
@@ -144,14 +148,19 @@ def _needed(query: Query, schemas: Mapping[str, pa.Schema]) -> dict[str, list[st
     binding = bind(query.with_(memory=None), {name: plain_schema(schema) for name, schema in schemas.items()})
     found = {}
     for stream, payload in zip(query.streams, binding.payload, strict=True):
-        keep = {*payload, stream.time, *(f.column for f in stream.where)}
-        keep |= {c for p in query.predicates for s, c in map(split_reference, p.columns) if s == stream.name}
+        keep = {*payload, stream.time, *_compared(query, stream)}
         if isinstance(query.policy, Given):
             keep.add(query.policy.column)
         if query.value is not None:
             keep |= {column for s, column in query.value.columns if s == stream.name}
         found[stream.name] = [column for column in schemas[stream.name].names if column in keep]
     return found
+
+
+def _compared(query: Query, stream: Stream) -> set[str]:
+    """The columns of a stream that predicates and filters compare."""
+    found = {c for p in query.predicates for s, c in map(split_reference, p.columns) if s == stream.name}
+    return found | {f.column for f in stream.where}
 
 
 def _shards(query: Query, frame: Any) -> int:

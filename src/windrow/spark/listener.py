@@ -40,8 +40,13 @@ class Listener(StreamingQueryListener):
 
 
 def attach(query: Any, target: QueryMetrics) -> None:
-    """Follow a query from now on."""
-    session = SparkSession.getActiveSession()
-    assert session is not None, "a streaming query has a session"
-    if query.isActive:
+    """Follow a query from now on. Where its session is not to be found, its own reports alone are read."""
+    if query.isActive and (session := _session()) is not None:
         session.streams.addListener(Listener(session, str(query.runId), target))
+
+
+def _session() -> Any:
+    """The session of this thread or, in a thread that has none, the one that there is."""
+    with suppress(Exception):
+        return SparkSession.getActiveSession() or SparkSession.builder.getOrCreate()
+    return None

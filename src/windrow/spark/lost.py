@@ -12,10 +12,9 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from windrow.engine.departures import FIELDS, SHARD, WHY
-from windrow.spark.contents import File
+from windrow.spark.contents import File, parquet_batches, readable
 from windrow.spark.frames import arrow_schema
 from windrow.spark.places import opened
 
@@ -38,11 +37,10 @@ class Reader:
         system, root = opened(self.place)
         numbers = (number for batch in batches for number in batch.column(0).to_pylist())
         for name in (name for number in numbers for name in self.groups[number]):
-            with system.open_input_file(f"{root}/{name}") as source:
-                for batch in pq.ParquetFile(source).iter_batches():
-                    table = pa.Table.from_batches([batch])
-                    wanted = pc.is_in(table[WHY], pa.array(self.whys))
-                    yield from table.filter(wanted).select(self.schema.names).cast(self.schema).to_batches()
+            for batch in parquet_batches(system, f"{root}/{name}"):
+                table = pa.Table.from_batches([batch])
+                wanted = pc.is_in(table[WHY], pa.array(self.whys))
+                yield from table.filter(wanted).select(self.schema.names).cast(self.schema).to_batches()
 
 
 def any_lost(place: str, files: Sequence[File], why: str) -> bool:
@@ -53,8 +51,9 @@ def any_lost(place: str, files: Sequence[File], why: str) -> bool:
 
     system, root = opened(place)
     paths = [f"{root}/{file.name}" for file in files]
-    found = ds.dataset(paths, schema=pa.schema([FIELDS[0]]), format="parquet", filesystem=system)
-    return bool(found.head(1, columns=[WHY], filter=ds.field(WHY) == why).num_rows)
+    with readable(files[0].stream):
+        found = ds.dataset(paths, schema=pa.schema([FIELDS[0]]), format="parquet", filesystem=system)
+        return bool(found.head(1, columns=[WHY], filter=ds.field(WHY) == why).num_rows)
 
 
 def _groups(files: Sequence[File]) -> tuple[tuple[str, ...], ...]:

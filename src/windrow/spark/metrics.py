@@ -21,6 +21,7 @@ from windrow.spark import scrape
 
 NAME = "windrow-"  # begins the names of observations
 SHARDS = "shards"
+SEEN_WITHIN = 10.0  # seconds in which Spark tells what an action that is over has observed
 COUNTERS = (*scrape.COUNTED, *scrape.HELD)
 
 Shards = dict[int, dict[str, Any]]
@@ -172,7 +173,7 @@ def metrics(query: Any) -> QueryMetrics:
     """The counters of a streaming query, followed by a listener from now on; or of a batch frame once computed."""
     if hasattr(query, "windrow_observation"):
         found = QueryMetrics()
-        found.take({NAME: query.windrow_observation.get})
+        found.take({NAME: _seen(query.windrow_observation)})
         return found
     if not hasattr(query, "recentProgress"):
         raise InputError(f"metrics needs a streaming query or a frame of matches, got {type(query).__name__}")
@@ -181,3 +182,23 @@ def metrics(query: Any) -> QueryMetrics:
     found = QueryMetrics(query)
     attach(query, found)
     return found
+
+
+def _seen(observation: Any) -> Any:
+    """What a batch frame's first action has observed. In Spark classic asking waits until there was one, for ever."""
+    found: list[Any] = []
+
+    def ask() -> None:
+        try:
+            found.append(observation.get)
+        except Exception as error:
+            found.append(error)
+
+    asking = threading.Thread(target=ask, name="windrow-asks", daemon=True)
+    asking.start()
+    asking.join(SEEN_WITHIN)
+    if not found or not found[0]:
+        raise InputError("this frame of matches has not been computed yet: call count(), or write it, and then metrics")
+    if isinstance(found[0], Exception):
+        raise found[0]
+    return found[0]

@@ -30,6 +30,7 @@ from windrow.spark.frames import (
     arrow_schema,
     declared_lateness,
     is_case_sensitive,
+    refuse_collated,
     refuse_twins,
     spark_schema,
 )
@@ -197,6 +198,7 @@ def text_on_spark(
     _check(times, sign, streaming)
     for name in names:
         refuse_behind(frames[name], name)
+        refuse_collated(frames[name], name, columns[name])
     check_interpreter(first)
     schemas = tuple(arrow_schema(frames[name], name, columns[name]) for name in names)
     late = _lateness(frames, times, lateness)

@@ -21,7 +21,7 @@ from pyarrow import fs
 
 from windrow.errors import SpecError
 from windrow.spark.archive import read_header, writing
-from windrow.spark.contents import FORGOTTEN, File, Row, contents, hidden_name, write_whole
+from windrow.spark.contents import FORGOTTEN, File, Row, contents, hidden_name, parquet_batches, readable, write_whole
 from windrow.spark.moments import Moment, moment_of
 from windrow.spark.places import opened, place_of
 from windrow.spec import Query
@@ -92,12 +92,11 @@ def _groups(system: fs.FileSystem, paths: Iterable[str]) -> Iterator[pa.Table]:
     """The rows of files in tables of so many rows, the last one with what is left."""
     waiting: list[pa.Table] = []
     for path in paths:
-        with system.open_input_file(path) as source:
-            for batch in pq.ParquetFile(source).iter_batches(GROUP_ROWS):
-                waiting.append(pa.Table.from_batches([batch]))
-                if sum(table.num_rows for table in waiting) >= GROUP_ROWS:
-                    yield pa.concat_tables(waiting)
-                    waiting = []
+        for batch in parquet_batches(system, path, GROUP_ROWS):
+            waiting.append(pa.Table.from_batches([batch]))
+            if sum(table.num_rows for table in waiting) >= GROUP_ROWS:
+                yield pa.concat_tables(waiting)
+                waiting = []
     if waiting:
         yield pa.concat_tables(waiting)
 
@@ -140,7 +139,8 @@ def _old(place: str, row: Row, time: str, end: int, domain: TimeDomain) -> list[
     def passed(file: File) -> bool:
         if file.last >= row.newest:
             return False
-        with system.open_input_file(f"{root}/{file.name}") as source:
+        path = f"{root}/{file.name}"
+        with readable(path), system.open_input_file(path) as source:
             column = pq.read_table(source, columns=[time])[time]
         return bool(times(column, domain, f"{file.name}: {time}")[0].max() < end)
 

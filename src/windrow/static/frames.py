@@ -23,7 +23,14 @@ from numpy.typing import NDArray
 from windrow.engine.outputs import outputs
 from windrow.errors import SpecError
 from windrow.kernels.offline import truncated
-from windrow.spark.frames import arrow_schema, by_place, check_frames, is_case_sensitive, refuse_twins
+from windrow.spark.frames import (
+    arrow_schema,
+    by_place,
+    check_frames,
+    is_case_sensitive,
+    refuse_collated,
+    refuse_twins,
+)
 from windrow.spec import Query
 from windrow.state.coding import key_codes, row_bytes
 from windrow.static.choice import Budget, Method, choose
@@ -63,6 +70,8 @@ def truncate_frames(query: Query, frames: dict[str, Any], budget: Budget, method
             raise SpecError(f"relation {name!r} is a stream, which has no end: windrow.join joins streams")
     schemas = {name: arrow_schema(frame, name) for name, frame in frames.items()}
     keys = key_columns(query, schemas)
+    for k, (name, frame) in enumerate(frames.items()):
+        refuse_collated(frame, name, keys.columns[k])
     given = list(frames.values())
     sides = [by_place(frame, frame.columns) for frame in given]
     by = [[f"c{frame.columns.index(column)}" for column in keys.columns[k]] for k, frame in enumerate(given)]
