@@ -14,6 +14,7 @@ came), with a checksum: nothing in them can run code.
 import contextlib
 import fcntl
 import json
+import logging
 import os
 import re
 import struct
@@ -27,6 +28,8 @@ import pyarrow as pa
 
 from windrow.errors import InputError, SnapshotError
 from windrow.state.snapshot import form
+
+log = logging.getLogger("windrow.sites")
 
 _HEAD = struct.Struct("<III")  # checksum, length of the header, length of the body
 
@@ -85,7 +88,10 @@ class Keeping:
             else:
                 yield entry
         _refuse_damage(path, data, at)
+        rest = len(data) - at
         del data
+        if rest:
+            log.warning("%s: an entry that was not written to its end is cut off (%d bytes)", path, rest)
         os.truncate(path, at)
         self._open(path)
 
