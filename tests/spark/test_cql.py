@@ -152,7 +152,7 @@ def test_what_no_text_does_on_spark_is_said_when_it_is_written_down(spark: Any, 
     refused(
         errors.SpecError, "memory is the budget of one join", "Select count(*) From C", {"C": frames["C"]}, memory=9
     )
-    refused(errors.InputError, "stream 'C' must be a Spark DataFrame, got Table", NETWORK, links)
+    refused(errors.InputError, "stream 'C' must be a Spark DataFrame, got pyarrow.Table", NETWORK, links)
     refused(errors.SpecError, "share of what", NETWORK, frames, memory="20%")
     bare = {"C": frames["C"].drop("ts")}
     refused(errors.SpecError, "every stream needs a column of times", "Select count(*) as n From C", bare)

@@ -99,6 +99,13 @@ def test_a_broken_constraint_loses_matches_or_demotes_rows(pair: tuple[pa.Table,
     assert not list(folder.iterdir())
 
 
+def test_a_constraint_that_is_seen_broken_is_said_to_be(pair: tuple[pa.Table, pa.Table], tmp_path: Path) -> None:
+    assert "does not hold" not in join("--within", "1000", *UNIQUE).stdout
+    save(tmp_path / "left.csv", pa.concat_tables([pair[0].slice(0, 2), pair[0]]))  # two ids twice, before partners come
+    told = " ".join(join("--within", "1000", *UNIQUE).stdout.split())
+    assert "does not hold: matches are missing" in told and "recall not known" in told
+
+
 def test_declared_constraints_of_a_text_query(pair: tuple[pa.Table, pa.Table]) -> None:
     text = "Select Istream(L.ts) From L [Range 1000], R [Range 1000] Where L.user_id = R.user_id"
     words = (text, "--stream", "L=left.csv", "--stream", "R=right.jsonl", "--time", "ts", "--json", "-o", "o.csv")

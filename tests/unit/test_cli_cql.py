@@ -51,6 +51,15 @@ def test_results_are_shown_or_written(files: Path) -> None:
     assert cql(TEXT, *STREAMS, "--quiet").stdout == ""
 
 
+def test_what_a_budget_has_cost_is_said(files: Path) -> None:
+    """Also without --explain, and not where nothing was lost."""
+    for more in ((), ("-o", "out.csv")):
+        assert "recall" not in cql(TEXT, *STREAMS, *more, "--memory", "10").stdout
+        shown = cql(TEXT, *STREAMS, *more, "--memory", "1").stdout
+        assert "join of L, R: " in shown and "shed " in shown and "; recall " in shown
+    assert cql(TEXT, *STREAMS, "--memory", "1", "--quiet").stdout == ""
+
+
 def test_an_input_is_not_written_over(files: Path) -> None:
     before = (files / "l.csv").read_bytes()
     for output in ("l.csv", "./l.csv", "nowhere/out.csv", "out.xls"):

@@ -184,3 +184,17 @@ def test_recall_is_not_told_once_rows_were_released_by_a_constraint_that_is_brok
     demoted = wr.Engine(query_of(constraints=constraints, on_violation="demote"), count_only=True)
     metrics = pushed(demoted, tables, 50)
     assert (metrics.matched, metrics.recall) == (exact, 1.0)
+
+
+@pytest.mark.parametrize("later", [1, 40])
+def test_recall_is_not_told_where_no_partner_came_in_time(later):
+    """Catches a recall of 1 beside no match at all: partners that come too late find nobody who could count them."""
+    tables = {n: pa.table({"t": np.arange(400) + at, "k": np.arange(400)}) for n, at in (("a", 0), ("b", later))}
+    within = [wr.Unique("b", "k"), wr.Integrity("a", "b", k=2)]
+    exact = pushed(wr.Engine(query_of(), count_only=True), tables, 50).matched
+    metrics = pushed(wr.Engine(query_of(constraints=within), count_only=True), tables, 50)
+    assert exact and metrics.released
+    if later == 1:
+        assert (metrics.matched, metrics.recall) == (exact, 1.0)
+    else:
+        assert metrics.matched < exact and metrics.recall is None

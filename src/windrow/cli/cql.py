@@ -39,6 +39,8 @@ _CONSTRAINTS = (
 Constraints = Annotated[
     list[str] | None, typer.Option("--constraints", metavar="WHAT", help=_CONSTRAINTS, show_default=False)
 ]
+_JSON = "Print the result, or where it is, and the metrics of joins as one JSON object."
+AsJson = Annotated[bool, typer.Option("--json", help=_JSON)]
 
 
 def cql(
@@ -50,7 +52,7 @@ def cql(
     memory: shared.Memory = None,
     policy: shared.Policy = "auto",
     constraints: Constraints = None,
-    as_json: shared.AsJson = False,
+    as_json: AsJson = False,
     quiet: shared.Quiet = False,
 ) -> None:
     """Run a query text over files, as if their rows came one after the other in order of time.
@@ -173,23 +175,28 @@ def _tell(
         typer.echo(explained)
     if result is None:
         return
-    if explained is not None:
-        for line in _joins(result):
-            typer.echo(line)
     if not quiet and output is None:
         Console().print(_shown(result.table))
+    for line in _joins(result, explained is not None):
+        if explained is not None or not quiet:
+            typer.echo(line)
     if not quiet:
         where = "" if output is None else f" in {output}"
         typer.echo(f"{result.table.num_rows:,} rows{where}, {seconds:.2f} s")
 
 
-def _joins(result: CqlResult) -> list[str]:
-    """What each join held, and what left it."""
+def _joins(result: CqlResult, every: bool) -> list[str]:
+    """What each join held, what left it, and what it lost; unless all are asked for, of those that lost something."""
+    from windrow.cli.report import recall
+
     found = []
     for query, metrics in result.joins:
+        if not (every or metrics.shed):
+            continue
         held = f"{metrics.peak_rows:,} rows, {metrics.peak_bytes:,} bytes at most"
         left = ", ".join(f"{word} {metrics.total(word):,}" for word in ("expired", "released", "shed", "ignored"))
-        found.append(f"join of {', '.join(query.names)}: {metrics.matched:,} matches, {held}; {left}")
+        told = f"; recall {recall(metrics)}" if metrics.shed else ""
+        found.append(f"join of {', '.join(query.names)}: {metrics.matched:,} matches, {held}; {left}{told}")
     return found
 
 

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from windrow.engine import Metrics
 
 COUNTERS = ("arrived", "shed", "late", "ignored", "expired", "released", "resident_rows")
+BROKEN = (
+    "a constraint by which rows were released does not hold: matches are missing, perhaps many more than violations "
+    "were seen. --on-violation demote finds them; --constraints auto relies on what holds"
+)
 DEMOTED = {"rows": "demoted to disk", "found": "found on disk", "dropped": "dropped from disk"}
 
 
@@ -65,6 +69,8 @@ class Summary:
             figures = (known.measured, known.violations, known.released)
             k = "" if known.k is None or " within " in text else f"{known.k:,}"  # a declared one's text has it
             table.add_row(text, "yes" if known.used else "no", k, *(f"{figure:,}" for figure in figures))
+        if any(known.released and known.violations for known in self.metrics.constraints.values()):
+            table.caption = BROKEN
         return table
 
     def table(self) -> Table:
@@ -87,14 +93,14 @@ class Summary:
             counts = [getattr(stream, counter) for stream in metrics.demoted.values()]
             if counts:
                 table.add_row(label, *(f"{count:,}" for count in (*counts, sum(counts))))
-        table.add_row("recall", *blank, _recall(metrics), end_section=True)
+        table.add_row("recall", *blank, recall(metrics), end_section=True)
         table.add_row("memory", *blank, self.memory)
         table.add_row("peak bytes", *blank, f"{metrics.peak_bytes:,}")
         table.add_row("rows per second", *blank, f"{self.rows_per_second:,.0f}")
         return table
 
 
-def _recall(metrics: Metrics) -> str:
+def recall(metrics: Metrics) -> str:
     """Recall with its interval, which is left out where it has no width."""
     if metrics.recall is None:
         return "not known"

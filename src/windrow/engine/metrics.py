@@ -300,8 +300,11 @@ def may_have_missed(shard: Shard, deletions: np.ndarray) -> bool:
     lines = promises(shard.words, release)
     if lines[:, at.Promise.violations].any():
         return True
+    released, measured = lines[:, at.Promise.released] > 0, lines[:, at.Promise.measured] > 0
+    if ((lines[:, at.Promise.kind] == at.BY_INTEGRITY) & released & ~measured).any():
+        return True  # no partner came in time: whether they come too late, nobody has seen
     # What was released for the only row of a key would have met the next one that comes after that row was deleted.
-    unique = lines[(lines[:, at.Promise.kind] == at.BY_UNIQUE) & (lines[:, at.Promise.released] > 0)]
+    unique = lines[(lines[:, at.Promise.kind] == at.BY_UNIQUE) & released]
     return bool(deletions[unique[:, at.Promise.stream], 0].any())
 
 

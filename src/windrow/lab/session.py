@@ -15,6 +15,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from windrow.errors import MissingDependency, WindrowError
+from windrow.spark.tune import tune
 
 JAVA = 17  # the oldest version that Spark 4 runs on
 
@@ -74,6 +75,7 @@ def local_session(shards: int) -> Iterator[Any]:
         log = Path(folder, "spark.log")
         with _errors_to(log):
             session = _started(builder.config(map=settings), log)
+        tune(session)
         try:
             yield session
         finally:

@@ -17,13 +17,19 @@ def is_spark_frame(data: Any) -> bool:
     return any(c.__name__ == "DataFrame" and c.__module__.startswith("pyspark.sql.") for c in type(data).__mro__)
 
 
+def _kind(data: Any) -> str:
+    """The name of a type, with the package that it is of."""
+    package = type(data).__module__.partition(".")[0]
+    return type(data).__name__ if package == "builtins" else f"{package}.{type(data).__name__}"
+
+
 def check_frames(names: Sequence[str], frames: Mapping[str, Any]) -> None:
     """Every stream of a query has one frame, all of one session and all streaming or none."""
     for name in names:
         if name not in frames:
             raise InputError(f"no DataFrame is given for the stream {name!r}")
         if not is_spark_frame(frames[name]):
-            raise InputError(f"stream {name!r} must be a Spark DataFrame, got {type(frames[name]).__name__}")
+            raise InputError(f"stream {name!r} must be a Spark DataFrame, got {_kind(frames[name])}")
     if unknown := [name for name in frames if name not in names]:
         raise InputError(f"the query has no stream {unknown[0]!r}")
     kinds = {name: bool(frames[name].isStreaming) for name in names}

@@ -61,6 +61,10 @@ class QueryMetrics:
         self._shards: dict[str, dict[int, tuple[int, dict[str, Any]]]] = {}  # by join: the micro-batch, and counters
         self._lock = threading.Lock()
 
+    def __repr__(self) -> str:
+        """Which query it is of; what it says is in `to_dict`."""
+        return f"<metrics of {self.name}: to_dict() has them, serve(port) for Prometheus>"
+
     def take(self, observed: Mapping[str, Any], batch: int = 0) -> None:
         """Take over what Spark observed in one micro-batch; reports may come twice, and in any order."""
         with self._lock:
