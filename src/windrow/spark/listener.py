@@ -47,6 +47,6 @@ def attach(query: Any, target: QueryMetrics) -> None:
 
 def _session() -> Any:
     """The session of this thread or, in a thread that has none, the one that there is."""
-    with suppress(Exception):
-        return SparkSession.getActiveSession() or SparkSession.builder.getOrCreate()
+    with suppress(Exception):  # there is none, and none is made
+        return SparkSession.active()
     return None
