@@ -56,6 +56,26 @@ def query_of(windows: list[tuple[str, int]], **options: object) -> wr.Query:
     return wr.Query(streams=streams, on="k", select=select, patience=0, **options)  # type: ignore[arg-type]
 
 
+def beside(
+    twin: SignedTwin, engine: wr.Engine, events: list[Event], random: Random
+) -> tuple[wr.Engine, Counter[tuple[int, ...]]]:
+    """Let a twin and an engine take the same events, some instants at a time; the engine is restored after every push,
+    and its rows are accounted for. The engine at the end, and its matches."""
+    found = Counter[tuple[int, ...]]()
+    instants = sorted({event.time for event in events})
+    while instants:
+        now = set(instants[: random.randrange(1, 5)])
+        instants = instants[len(now) :]
+        part = [event for event in events if event.time in now]
+        twin.take(part)
+        matches = engine.push({name: batch(part, s) for s, name in enumerate(engine.query.names)})
+        found.update(zip(*(column.to_pylist() for column in matches.columns), strict=True))
+        engine = wr.Engine.restore(engine.snapshot())
+        for line in engine.metrics.streams.values():
+            assert line.arrived == line.late + line.ignored + line.resident_rows + line.expired + line.released
+    return engine, found
+
+
 @examples(60)
 @given(st.integers(0, 2**32))
 def test_deletions_mean_what_their_definition_says(seed: int) -> None:
@@ -64,19 +84,8 @@ def test_deletions_mean_what_their_definition_says(seed: int) -> None:
     windows = [(kind, random.choice([length, 4])) for kind, length in windows]
     events = events_of(random, len(windows))
     names = NAMES[: len(windows)]
-    twin, found = SignedTwin(windows), Counter[tuple[int, ...]]()
-    engine = wr.Engine(query_of(windows), dict.fromkeys(names, SCHEMA))
-    instants = sorted({event.time for event in events})
-    while instants:
-        now = set(instants[: random.randrange(1, 5)])
-        instants = instants[len(now) :]
-        part = [event for event in events if event.time in now]
-        twin.take(part)
-        matches = engine.push({name: batch(part, s) for s, name in enumerate(names)})
-        found.update(zip(*(column.to_pylist() for column in matches.columns), strict=True))
-        engine = wr.Engine.restore(engine.snapshot())
-        for line in engine.metrics.streams.values():
-            assert line.arrived == line.late + line.ignored + line.resident_rows + line.expired + line.released
+    twin = SignedTwin(windows)
+    engine, found = beside(twin, wr.Engine(query_of(windows), dict.fromkeys(names, SCHEMA)), events, random)
     assert found == twin.found, f"{windows} {events}\nmissing {twin.found - found}, extra {found - twin.found}"
     lines = [engine.metrics.streams[name] for name in names]
     assert [line.deleted + line.unknown for line in lines] == twin.deletions
@@ -117,17 +126,8 @@ def test_uniqueness_of_versions_loses_nothing(seed: int) -> None:
     events = versions_of(random, streams)
     names, windows = NAMES[:streams], [("time", 1_000)] * streams
     unique = tuple(wr.Unique(name, "k") for name in names[1:])
-    twin, found = SignedTwin(windows), Counter[tuple[int, ...]]()
-    engine = wr.Engine(query_of(windows, constraints=unique), dict.fromkeys(names, SCHEMA))
-    instants = sorted({event.time for event in events})
-    while instants:
-        now = set(instants[: random.randrange(1, 5)])
-        instants = instants[len(now) :]
-        part = [event for event in events if event.time in now]
-        twin.take(part)
-        matches = engine.push({name: batch(part, s) for s, name in enumerate(names)})
-        found.update(zip(*(column.to_pylist() for column in matches.columns), strict=True))
-        engine = wr.Engine.restore(engine.snapshot())
+    twin, asked = SignedTwin(windows), query_of(windows, constraints=unique)
+    engine, found = beside(twin, wr.Engine(asked, dict.fromkeys(names, SCHEMA)), events, random)
     assert found == twin.found, f"{events}\nmissing {twin.found - found}, extra {found - twin.found}"
     assert not any(line.violations for line in engine.metrics.constraints.values()), events
 
