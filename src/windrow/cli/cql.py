@@ -177,8 +177,8 @@ def _tell(
         return
     if not quiet and output is None:
         Console().print(_shown(result.table))
-    for line in _joins(result, explained is not None):
-        if explained is not None or not quiet:
+    if explained is not None or not quiet:
+        for line in _joins(result, explained is not None):
             typer.echo(line)
     if not quiet:
         where = "" if output is None else f" in {output}"
