@@ -85,13 +85,18 @@ def test_one_instant_may_bring_more_than_all_memory(policy: str) -> None:
     assert 0 < engine.metrics.resident_bytes <= 100_000
 
 
-def test_a_beginning_that_is_interrupted_has_not_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_beginning_that_is_interrupted_has_not_begun(policy: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """As by Ctrl-C while the policy is compiled: no block says that it has begun and has nothing of what it keeps."""
     tables = rows(1)
-    engine = engine_of("rand", tables, 48)
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+    engine = engine_of(policy, tables, 48)
+    with monkeypatch.context() as patch:
         patch.setattr(maintenance, "begin_policy", interrupted)
-        engine.push(tables)
+        if not engine.bound()[1].plan.defers:
+            engine.push(tables)  # it has begun with the first row, and nothing is left to interrupt
+            return
+        with pytest.raises(KeyboardInterrupt):
+            engine.push(tables)
     assert not has_begun(engine)
     engine.bound()[1].begin_policy()
     assert has_begun(engine)
