@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.running import assert_part, assert_same, examples, multiset
-from tests.streams import KINDS, configurations, of_kind
+from tests.streams import KINDS, configurations, label, of_kind
 
 import windrow as wr
 from windrow.engine.queue import FORMS
@@ -221,6 +221,19 @@ def test_the_more_a_queue_knows_the_more_it_keeps() -> None:
             total[form] += queue.metrics.engine.matched
             assert abs(sum(queue.metrics.shed_in_queue.values()) - 3000) < 60  # all serve as many
     assert total["integrated"] > total["modular"] > 2 * max(total[form] for form in ("fifo", "tail", "rand"))
+
+
+@pytest.mark.parametrize("policy", HONEST, ids=label)
+def test_an_integrated_queue_counts_from_its_first_row(policy: Any) -> None:
+    """Its policy learns of rows that wait, so it cannot begin when memory has half filled: that would be too late."""
+    for seed in range(3):
+        made = wr.Query(streams=[wr.Stream(name, "t", 100) for name in NAMES], on="k", memory=60, policy=policy)
+        queues = [wr.Queue(wr.Engine(made, recall=False), service=1, capacity=40, form="integrated") for _ in range(2)]
+        queues[1].push({name: table.slice(0, 0) for name, table in zipf(seed, 300).items()})
+        queues[1].engine.bound()[1].begin_policy()
+        found = [multiset([queue.push(zipf(seed, 300)), queue.flush()]) for queue in queues]
+        assert_same(*found)
+        assert queues[0].metrics == queues[1].metrics
 
 
 def test_nothing_is_shed_up_to_the_threshold_and_an_eighth_past_it() -> None:

@@ -139,6 +139,8 @@ class Queue:
         rows = self.engine.judged(self.engine.coded(batches)[0])
         binding = self.engine.bound()[0]
         held = self._begun(binding)
+        if self.form == "integrated":  # it learns of rows before memory has them: none may come before it begins
+            self.engine.bound()[1].begin_policy()
         packed = Packed(binding, rows, [table.num_rows for table in held.tables])
         found = self._pass_by(binding, rows)
         self._take(held, rows, packed)
@@ -268,8 +270,6 @@ class Queue:
         state[state == kernel.SERVED] = kernel.SHED_HERE  # gone from here
         held.handed, self._q[kernel.UNHANDED] = last, np.count_nonzero(held.state[last:end] == kernel.SERVED)
         shard.words[at.Head.learned_ahead] = self.form == "integrated"
-        if self.form == "integrated":
-            shard.begin_policy()
         return self.engine.push(batch)
 
     def _tidy(self, held: Held) -> None:
