@@ -28,7 +28,7 @@ from windrow.engine.bind import Binding, bind
 from windrow.engine.intake import plain_schemas
 from windrow.errors import SpecError
 from windrow.kernels.layout import ENDLESS, LATEST, LOW
-from windrow.sites.equalities import Connections, classes, of_streams
+from windrow.sites.equalities import Connections, by_stream, classes
 from windrow.spec import Equal, Query, split_reference
 from windrow.spec.durations import Duration
 from windrow.spec.predicates import Predicate
@@ -76,6 +76,7 @@ class Bound:
         self._schemas: dict[tuple[str, ...], pa.Schema] = {}
         self._columns: dict[tuple[str, ...], list[str]] = {}
         self._keys: dict[tuple[str, tuple[str, ...]], Keys] = {}
+        self._types: dict[tuple[str, str], pa.DataType] = {}
 
     # -- times -----------------------------------------------------------------------------------------------------
 
@@ -142,10 +143,10 @@ class Bound:
         mine, theirs = parts([stream]), parts(done)
         found: list[Predicate] = []
         places = sorted({place for name in mine for place in self._classes_of[name]})
-        for group in (self.classes[place] for place in places):
-            own, away = of_streams(group, mine), of_streams(group, theirs)
-            if own and away:
-                found.append(Equal(own[0], away[0]))
+        for group in (self._columns_by_stream[place] for place in places):
+            away = next((group[name] for name in theirs if name in group), None)
+            if away is not None:
+                found.append(Equal(next(group[name] for name in mine if name in group), away))
         found += [p for p in self._others if set(mine) & set(p.streams) and set(theirs) & set(p.streams)]
         if not found:
             raise SpecError(f"{stream!r} has no predicate with {', '.join(theirs)}: join it after others")
@@ -159,8 +160,13 @@ class Bound:
     @cached_property
     def _classes_of(self) -> dict[str, list[int]]:
         """The places of the classes that a stream has a column in."""
-        streams = [{split_reference(column)[0] for column in group} for group in self.classes]
-        return {name: [k for k, there in enumerate(streams) if name in there] for name in self.query.names}
+        groups = self._columns_by_stream
+        return {name: [k for k, there in enumerate(groups) if name in there] for name in self.query.names}
+
+    @cached_property
+    def _columns_by_stream(self) -> list[dict[str, str]]:
+        """The columns of each class, by stream."""
+        return [by_stream(group) for group in self.classes]
 
     @cached_property
     def connections(self) -> Connections:
@@ -188,8 +194,8 @@ class Bound:
         done = parts(done)
         open_ = [p for p in self._others if not set(p.streams) <= set(done)]
         wanted = self._outputs | {reference for p in open_ for reference in p.columns}
-        for group in self.classes:
-            here = of_streams(group, done)
+        for group in self._columns_by_stream:
+            here = [group[name] for name in done if name in group]
             if here and len(here) < len(group):
                 wanted.add(here[0])
         every = [f"{name}.{column}" for name in done for column in self.schemas[name].names]
@@ -235,8 +241,14 @@ class Bound:
                 away = sides[1] if own == sides[0] else sides[0]
                 mine.append(own)
                 theirs.append(away)
-                types.append(common_key_type([self.type_of(side) for side in sides], list(sides)))
+                types.append(self._common_type(*sides))
         return Keys(tuple(mine), tuple(theirs), tuple(types))
+
+    def _common_type(self, left: str, right: str) -> pa.DataType:
+        """The type in which two columns are compared."""
+        if (left, right) not in self._types:
+            self._types[left, right] = common_key_type([self.type_of(left), self.type_of(right)], [left, right])
+        return self._types[left, right]
 
 
 @dataclass(frozen=True)

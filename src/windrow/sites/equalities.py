@@ -31,10 +31,9 @@ def _safe(group: list[str], type_of: TypeOf | None) -> bool:
     return alike and len(set(streams)) == len(streams)
 
 
-def of_streams(group: Sequence[str], streams: Sequence[str]) -> list[str]:
-    """The columns of a class that belong to some streams, in the order of those."""
-    by_stream = {column.partition(".")[0]: column for column in group}
-    return [by_stream[stream] for stream in streams if stream in by_stream]
+def by_stream(group: Sequence[str]) -> dict[str, str]:
+    """The columns of a class, each by its stream."""
+    return {split_reference(column)[0]: column for column in group}
 
 
 class Connections:

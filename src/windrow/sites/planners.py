@@ -128,13 +128,13 @@ def _moved(cost: EdgeCost, site: str) -> EdgeCost:
     return EdgeCost(tuple(ships), cost.processing, cost.fixed)
 
 
-def greedy(search: Search, head: str) -> Choice:
+def greedy(search: Search, head: str, free: Free = frozenset()) -> Choice:
     """Algorithm 10 for one stream: of all next streams and programs the cheapest, until none is left."""
     rows, sequence = search.start(head), []
     while len(rows.done) < len(search.model.sites):
-        stream, name, _, rows = min(search.moves(rows), key=lambda move: search.price(move[2]))
+        stream, name, _, rows = min(search.moves(rows), key=lambda move: search.price(move[2], free))
         sequence.append((stream, name))
-    return search.choice(head, tuple(sequence))
+    return search.choice(head, tuple(sequence), free)
 
 
 def exhaustive(search: Search, head: str, free: Free = frozenset()) -> Choice:
@@ -182,6 +182,7 @@ def exact(search: Search, head: str, free: Free = frozenset()) -> Choice:
 
 
 PLANNERS = {"greedy": greedy, "exhaustive": exhaustive, "exact": exact}
+AGAIN = {"greedy": greedy, "exhaustive": exact, "exact": exact}  # who chooses again what others ship for free
 
 
 def plan_all(search: Search, planner: str) -> dict[str, Choice]:
@@ -189,17 +190,22 @@ def plan_all(search: Search, planner: str) -> dict[str, Choice]:
     return {head: PLANNERS[planner](search, head) for head in search.query.names}
 
 
-def shared(search: Search, choices: Mapping[str, Choice]) -> dict[str, Choice]:
-    """The sequences chosen again, each with what the others ship for free, as long as the sum falls.
+def shared(search: Search, choices: Mapping[str, Choice], planner: str) -> dict[str, Choice]:
+    """The sequences of a planner chosen again, each with what the others ship for free, as long as the sum falls.
 
     One sequence alone may not find it worth while to ship a stream that many could use: so this begins from the best of
     the sequences as they are, and of those that would be chosen if everything were shipped to one site. The latter send
     the fewest messages, and stay where the model could not tell what is won by another plan.
     """
-    starts = [dict(choices)]
+    again = AGAIN[planner]
+    starts = []
     for site in _busiest(search):
         everything = frozenset((channel, site) for name in search.model.sites for channel in (name, f"{name}#"))
-        starts.append({head: exact(search, head, everything) for head in choices})
+        starts.append({head: again(search, head, everything) for head in choices})
+    whole = min(starts, key=lambda start: total(search, start))
+    starts.append(dict(choices))
+    if again is not greedy:  # what is found step by step may share more
+        starts.append(shared(search, plan_all(search, "greedy"), "greedy"))
     best = min(starts, key=lambda start: total(search, start))
     cost = total(search, best)
     for _ in range(ROUNDS):
@@ -208,12 +214,11 @@ def shared(search: Search, choices: Mapping[str, Choice]) -> dict[str, Choice]:
             free = frozenset(
                 (s.shared, s.receiver) for other, c in best.items() if other != head for s in ships(c) if s.shared
             )
-            tried = {**best, head: exact(search, head, free)}
+            tried = {**best, head: again(search, head, free)}
             if (less := total(search, tried)) < cost - 1e-12:
                 best, cost = tried, less
         if cost >= before:
             break
-    whole = min(starts[1:], key=lambda start: total(search, start))
     return whole if search.model.counted and total(search, whole) <= NEAR * cost else best
 
 

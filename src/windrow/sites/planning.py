@@ -155,8 +155,8 @@ def plan(
     many = len(query.names)
     name = planner if planner != "auto" else "exhaustive" if many <= SMALL else "exact" if many <= LARGE else "greedy"
     choices = plan_all(search, name)
-    if name != "greedy" and made.relative:
-        choices = shared(search, choices)
+    if made.relative:
+        choices = shared(search, choices, name)
     sequences = {head: choice.sequence for head, choice in choices.items()}
     return Planned(Plan(query, sites, sequences, interval, delay, result_at, origin), choices, search, name)
 
