@@ -121,12 +121,13 @@ def _times(given: Any) -> str | dict[str, str] | None:
 
 
 def _options(memory: str | None, policy: str, constraints: list[str] | None) -> dict[str, Any]:
-    found: dict[str, Any] = {} if policy == "auto" else {"policy": policy}
+    from windrow.cli import texts
+
+    chosen = texts.policy(policy, None)
+    found: dict[str, Any] = {} if chosen.name == "auto" else {"policy": chosen}
     if memory is not None:
         found["memory"] = memory
     if constraints:
-        from windrow.cli import texts
-
         found["constraints"] = texts.constraints(constraints)
     return found
 
