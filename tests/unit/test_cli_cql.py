@@ -120,7 +120,7 @@ def test_of_a_relation_the_last_state_is_shown_and_of_a_stream_the_last_rows(fil
     sums = cql("Select count(*) as n, max(x) as top From N [Range 4]", *stream).stdout
     assert "1029" in sums and "1028" not in sums and "\n1 row after the last input, 35 over time" in sums
     rows = cql("Select Istream(x) From N [Range 4]", *stream).stdout
-    assert "1029" in rows and "1010" in rows and "1009" not in rows and "the last 20 of 30" in rows
+    assert "1029" in rows and "1010" in rows and "1009" not in rows and "\n30 rows, the last 20 shown, " in rows
 
 
 def test_files_are_read_as_windrow_join_reads_them(files: Path) -> None:

@@ -136,9 +136,12 @@ def _tables(
     """The files, whole."""
     import pyarrow as pa
 
+    from windrow.cli.bad_times import refuse_bad_times
     from windrow.cli.inputs import in_utc, open_sources
 
     found = {name: source.table() for name, source in open_sources(files, text, separator).items()}
+    for name, table in found.items():
+        refuse_bad_times(files[name], table, times.get(name))
     if not utc:
         return found
     moments = {name: [f.name for f in t.schema if pa.types.is_timestamp(f.type)] for name, t in found.items()}
@@ -224,13 +227,17 @@ def _data(result: CqlResult, seconds: float, output: Path | None) -> dict[str, A
 def _counted(result: CqlResult, output: Path | None) -> str:
     """How many rows there are, and where."""
     count = result.table.num_rows
-    rows = f"{count:,} row{'s' * (count != 1)}"
     if output is not None:
-        return f"{rows} in {output}"
+        return f"{_rows(count)} in {output}"
     if result.kind == "stream":
-        return rows
+        return _rows(count) + (f", the last {SHOWN} shown" if count > SHOWN else "")
     last = result.last.num_rows
-    return f"{last:,} row{'s' * (last != 1)} after the last input, {count:,} over time (-o FILE has all, since and until)"
+    part = f" (the first {SHOWN} shown)" if last > SHOWN else ""
+    return f"{_rows(last)} after the last input{part}, {count:,} over time (-o FILE has all of them)"
+
+
+def _rows(count: int) -> str:
+    return f"{count:,} row{'s' * (count != 1)}"
 
 
 def _shown(result: CqlResult) -> Any:
@@ -245,6 +252,4 @@ def _shown(result: CqlResult) -> Any:
         shown.add_column(name)
     for row in (table.slice(max(0, table.num_rows - SHOWN)) if stream else table.slice(0, SHOWN)).to_pylist():
         shown.add_row(*("" if value is None else str(value) for value in row.values()))
-    if table.num_rows > SHOWN:
-        shown.caption = f"{'the last' if stream else 'the first'} {SHOWN} of {table.num_rows:,}"
     return shown

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 
+from windrow.cli.bad_times import refuse_bad_times
 from windrow.errors import InputError, SpecError, alternatives
 from windrow.files import Source, open_table
 from windrow.spec import Equal
@@ -29,7 +30,13 @@ class Input:
     source: Source
     columns: list[str] | None = None
     hint: pa.Schema | None = None
-    zoned: str | None = None  # the time column, if its times are in UTC whether they say so or not
+    time: str | None = None
+    utc: bool = False  # whether times are in UTC if they do not say so
+
+    @property
+    def zoned(self) -> str | None:
+        """The time column, if its times are in UTC whether they say so or not."""
+        return self.time if self.utc else None
 
     @property
     def as_stored(self) -> bool:
@@ -38,7 +45,9 @@ class Input:
 
     def table(self) -> pa.Table:
         """All rows."""
-        return in_utc(self.source.table(self.columns, self.hint), self.zoned)
+        table = self.source.table(self.columns, self.hint)
+        refuse_bad_times(self.source.path, table, self.time)
+        return in_utc(table, self.zoned)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """All rows, batch by batch."""
@@ -101,8 +110,7 @@ def open_inputs(
         if empty:
             warn(f"{source.path} has no bytes, not even a header: it is joined as a file without rows")
         columns = None if query.select is None and not empty else _named(query, side)
-        zoned = query.stream(side).time if utc else None
-        found[side] = Input(source, columns, _hint(query, side, other.schema), zoned)
+        found[side] = Input(source, columns, _hint(query, side, other.schema), query.stream(side).time, utc)
     return found
 
 
