@@ -192,10 +192,14 @@ def _adherence(text: str) -> int | str:
 
 
 def _configured(text: str, option: str, example: str) -> tuple[str, dict[str, Any]]:
-    """A name and its values: `name:field=value,field=value`."""
+    """A name and its values: `name:field=value,field=value`; a comma with no field behind it is part of a value.
+
+    >>> _configured("demote:folder=/tmp/a,b,disk=20GB", "--on-violation", "")
+    ('demote', {'folder': '/tmp/a,b', 'disk': '20GB'})
+    """
     kind, _, values = text.partition(":")
     given: dict[str, Any] = {}
-    for item in filter(None, values.split(",")):
+    for item in filter(None, re.split(r",(?=\s*\w+\s*=|\s*$)", values)):
         field, equals, value = item.partition("=")
         if not equals:
             raise SpecError(f"{option}: cannot read {item!r}; write name:field=value, such as {example}")
