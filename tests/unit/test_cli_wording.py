@@ -5,7 +5,10 @@ They catch an error that names what only Python has, and a translation of what a
 
 from __future__ import annotations
 
+import json
+import sys
 from pathlib import Path
+from time import perf_counter, sleep
 from typing import Any
 
 import pytest
@@ -13,6 +16,9 @@ from typer.testing import CliRunner
 
 from windrow.cli import app
 from windrow.cli.wording import worded
+from windrow.kernels.notice import NOTICE
+
+cli_join: Any = sys.modules["windrow.cli.join"]  # the package has a command of that name
 
 KNOWN = {"time": "--time", "on_full": "--on-full", "lateness": "--lateness", "memory": "--memory"}
 TEXT = "Select Istream(L.k) From L [Range 5 seconds], R [Range 5 seconds] Where L.k = R.k"
@@ -104,3 +110,22 @@ def test_query_texts_name_options_too(files: Path) -> None:
     assert "have no time column: give --time, or use Rows" in said(
         "cql", TEXT, "--stream", "L=l.csv", "--stream", "R=r.csv"
     )
+
+
+def test_compiling_is_no_part_of_rows_per_second(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written = cli_join._write
+
+    def slow(*given: Any) -> None:
+        NOTICE.began()
+        NOTICE.began()  # a function that it calls
+        sleep(0.5)
+        NOTICE.ended()
+        NOTICE.ended()
+        written(*given)
+
+    monkeypatch.setattr(cli_join, "_write", slow)
+    words = ["join", "l.csv", "r.csv", "--on", "k", "-o", "o.csv", "--json"]
+    begun = perf_counter()
+    told = json.loads(CliRunner().invoke(app, words, prog_name="windrow").stdout)
+    assert told["seconds"] < perf_counter() - begun - 0.5 + 1e-3
+    assert not {"began", "ended"} & set(vars(NOTICE))

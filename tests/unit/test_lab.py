@@ -261,6 +261,7 @@ def test_a_run_writes_figures_picture_and_verdict_and_the_report_gathers_them(tm
     text = page.read_text()
     assert text.index("[static-quality]") < text.index("[uniform]")
     assert "a/b/uniform.png" in text and "2 experiments: 2 cannot be told" in text
+    assert text.count("Seeds: 0 alone, one run of each point.") == 2  # of streams that are drawn, too
     assert lab("report", str(out)).stdout.startswith("# What the papers claim")
 
 
