@@ -134,6 +134,11 @@ def test_declared_constraints_of_a_text_query(pair: tuple[pa.Table, pa.Table]) -
     promises = ("--constraints", "L is unique on user_id", "--constraints", "R is unique on user_id")
     found = json.loads(windrow("cql", *words, *promises).stdout)
     assert found["count"] == ROWS and found["joins"][0]["released"] == 2 * ROWS
+    words = tuple(word for word in words if word != "--json")
+    lines = [line.split() for line in windrow("cql", *words, *promises).stdout.splitlines()]
+    assert ["L", "is", "unique", "on", "user_id", "yes", "0", "0", f"{ROWS:,}"] in lines
+    assert "L -> R" in windrow("cql", *words, "--constraints", "watch").stdout
+    assert "constraint" not in windrow("cql", *words).stdout
 
 
 @pytest.mark.parametrize(

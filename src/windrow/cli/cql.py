@@ -72,6 +72,7 @@ def cql(
     """
     from windrow.cli.inputs import by_stream
     from windrow.cql import Cql
+    from windrow.engine.announced import compile_clock
 
     asked_text = _text(query)
     try:
@@ -87,9 +88,10 @@ def cql(
         explained = asked.explain(tables or None) if explain else None
         result, seconds = None, 0.0
         if tables:
-            begun = perf_counter()
-            result = asked.run(tables, time=times, lateness=lateness, **options)
-            seconds = perf_counter() - begun
+            with compile_clock() as compiled:
+                begun = perf_counter()
+                result = asked.run(tables, time=times, lateness=lateness, **options)
+                seconds = perf_counter() - begun - compiled()
     except CqlError as error:
         raise CqlError(_one_line(error, asked_text)) from None
     if result is not None and output is not None:
@@ -193,6 +195,11 @@ def _tell(
         for line in _joins(result, explained is not None):
             typer.echo(line)
     if not quiet:
+        from windrow.cli.report import constraints, tick_of
+
+        for _, metrics in result.joins:
+            if metrics.constraints:
+                Console().print(constraints(metrics, tick_of(result.time_unit)))
         late = {name: count for name, count in result.late.items() if count}
         if late:
             typer.echo(f"late, and left out: {', '.join(f'{count:,} of {name}' for name, count in late.items())}")

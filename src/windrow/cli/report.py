@@ -64,33 +64,7 @@ class Summary:
 
     def tables(self) -> list[Table]:
         """What is shown in the end: the counters, and what is known of constraints, if there are any."""
-        return [self.table(), *([self.constraints()] if self.metrics.constraints else [])]
-
-    def constraints(self) -> Table:
-        """Each constraint: whether rows are released by it, with which k, the largest distance, and what came of it."""
-        table = Table(box=SIMPLE_HEAD, pad_edge=False)
-        table.add_column("constraint")
-        for name in ("used", "k", "seen", "measured", "violations", "released"):
-            table.add_column(name, justify="right")
-        for text, known in self.metrics.constraints.items():
-            figures = (known.measured, known.violations, known.released)
-            told, timed = text.removesuffix(IN_TIME), text.endswith(IN_TIME)
-            if " within " in text:  # one of several that differ in k alone
-                timed = not text.endswith(" rows")
-            k, seen = ("", "") if known.k is None else (self._distance(n, timed) for n in (known.k, known.seen))
-            seen = seen if known.measured else ""
-            table.add_row(told, "yes" if known.used else "no", k, seen, *(f"{figure:,}" for figure in figures))
-        if any(known.released and known.violations for known in self.metrics.constraints.values()):
-            table.caption = BROKEN
-        return table
-
-    def _distance(self, amount: int, timed: bool) -> str:
-        """A distance between rows of a constraint, in rows or as a length of time."""
-        if not timed:
-            return f"{amount:,} row{'s' * (amount != 1)}"
-        length = Duration(amount * self.tick.amount, self.tick.unit)
-        parts = length.unit == "ns" and length.amount > SECOND and length.amount % SECOND
-        return f"{length.amount / SECOND:,.3f} s" if parts else str(length)
+        return [self.table(), *([constraints(self.metrics, self.tick)] if self.metrics.constraints else [])]
 
     def table(self) -> Table:
         """The closing table: counters per stream and in all."""
@@ -117,6 +91,34 @@ class Summary:
         table.add_row("peak bytes", *blank, f"{metrics.peak_bytes:,}")
         table.add_row(self.speed, *blank, f"{self.rows_per_second:,.0f}")
         return table
+
+
+def constraints(metrics: Metrics, tick: Duration) -> Table:
+    """Each constraint: whether rows are released by it, with which k, the largest distance, and what came of it."""
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column("constraint")
+    for name in ("used", "k", "seen", "measured", "violations", "released"):
+        table.add_column(name, justify="right")
+    for text, known in metrics.constraints.items():
+        figures = (known.measured, known.violations, known.released)
+        told, timed = text.removesuffix(IN_TIME), text.endswith(IN_TIME)
+        if " within " in text:  # one of several that differ in k alone
+            timed = not text.endswith(" rows")
+        k, seen = ("", "") if known.k is None else (_distance(n, timed, tick) for n in (known.k, known.seen))
+        seen = seen if known.measured else ""
+        table.add_row(told, "yes" if known.used else "no", k, seen, *(f"{figure:,}" for figure in figures))
+    if any(known.released and known.violations for known in metrics.constraints.values()):
+        table.caption = BROKEN
+    return table
+
+
+def _distance(amount: int, timed: bool, tick: Duration) -> str:
+    """A distance between rows of a constraint, in rows or as a length of time."""
+    if not timed:
+        return f"{amount:,} row{'s' * (amount != 1)}"
+    length = Duration(amount * tick.amount, tick.unit)
+    parts = length.unit == "ns" and length.amount > SECOND and length.amount % SECOND
+    return f"{length.amount / SECOND:,.3f} s" if parts else str(length)
 
 
 def tick_of(unit: str) -> Duration:

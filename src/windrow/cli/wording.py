@@ -28,7 +28,11 @@ _SUBJECT = re.compile(r"([a-z_]+)(?=: | must | is )")
 
 
 class Command(TyperCommand):
-    """A command whose errors name its own options."""
+    """A command whose errors name its own options, and whose help is broken into lines by the width of the screen."""
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self.help = re.sub(r"(?<!\n)\n(?!\n)", " ", self.help) if self.help else self.help
 
     def invoke(self, ctx: Any) -> Any:
         """Run it."""

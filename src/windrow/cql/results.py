@@ -43,6 +43,11 @@ class CqlResult:
         return self.joins[-1][1] if self.joins else None
 
     @property
+    def time_unit(self) -> str:
+        """What times, and distances in time of constraints, are counted in: "s", "ms", "us", "ns", or "steps"."""
+        return self._domain.unit
+
+    @property
     def values(self) -> pa.Table:
         """The output columns alone."""
         return self._data.table
