@@ -91,6 +91,15 @@ def test_a_plan_is_told_in_straight_columns_beside_shipping_everything(place: Pa
     assert everything["bytes_per_s"] >= facts["bytes_per_s"] > 0
 
 
+def test_a_choice_that_there_is_not_is_told_where_it_stands(place: Path) -> None:
+    wrong = place / "wrong.toml"
+    wrong.write_text(SETTING.replace('"bytes"', '"byts"'))
+    refused = sites("plan", str(wrong))
+    assert refused.exit_code == 1 and f"{wrong}: objective must be one of 'time', 'bytes', 'money'" in refused.stderr
+    refused = sites("plan", str(place / "places.toml"), "--planner", "best")
+    assert refused.exit_code == 1 and "windrow: --planner must be one of 'auto', " in refused.stderr
+
+
 def test_the_plan_of_a_file_is_the_one_that_is_simulated(place: Path) -> None:
     named = place / "named.toml"
     named.write_text('plan = "own.json"\n' + SETTING)

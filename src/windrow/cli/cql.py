@@ -179,7 +179,7 @@ def _one_line(error: CqlError, text: str) -> str:
 def _tell(
     explained: str | None, result: CqlResult | None, seconds: float, output: Path | None, as_json: bool, quiet: bool
 ) -> None:
-    from rich.console import Console
+    from windrow.cli.report import constraints, screen, tick_of
 
     if as_json:
         found = {} if result is None else _data(result, seconds, output)
@@ -190,16 +190,14 @@ def _tell(
     if result is None:
         return
     if not quiet and output is None:
-        Console().print(_shown(result))
+        screen().print(_shown(result))
     if explained is not None or not quiet:
         for line in _joins(result, explained is not None):
             typer.echo(line)
     if not quiet:
-        from windrow.cli.report import constraints, tick_of
-
         for _, metrics in result.joins:
             if metrics.constraints:
-                Console().print(constraints(metrics, tick_of(result.time_unit)))
+                screen().print(constraints(metrics, tick_of(result.time_unit)))
         late = {name: count for name, count in result.late.items() if count}
         if late:
             typer.echo(f"late, and left out: {', '.join(f'{count:,} of {name}' for name, count in late.items())}")

@@ -98,7 +98,9 @@ def join(
     if as_json:
         typer.echo(json.dumps(summary.to_dict(), allow_nan=False))
     elif not quiet:
-        Console().print(*summary.tables())
+        from windrow.cli.report import screen
+
+        screen().print(*summary.tables())
 
 
 def sides(left: str | None, right: str | None) -> dict[str, str]:

@@ -24,7 +24,14 @@ BROKEN = (
 )
 IN_TIME = ", in time"  # behind a constraint whose k is a length of time
 SECOND = 10**9
+WIDE = 200  # characters, where no terminal says how many there are
 DEMOTED = {"rows": "demoted to disk", "found": "found on disk", "dropped": "dropped from disk"}
+
+
+def screen() -> Console:
+    """Where results are shown: on a terminal as wide as that is, and else as wide as they are."""
+    console = Console()
+    return console if console.is_terminal else Console(width=WIDE)
 
 
 @contextmanager
@@ -98,7 +105,7 @@ def constraints(metrics: Metrics, tick: Duration) -> Table:
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("constraint")
     for name in ("used", "k", "seen", "measured", "violations", "released"):
-        table.add_column(name, justify="right")
+        table.add_column(name, justify="right", no_wrap=True)
     for text, known in metrics.constraints.items():
         figures = (known.measured, known.violations, known.released)
         told, timed = text.removesuffix(IN_TIME), text.endswith(IN_TIME)

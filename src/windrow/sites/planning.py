@@ -16,7 +16,7 @@ from windrow.engine.intake import as_table
 from windrow.errors import SpecError
 from windrow.record import listed, name_text, number, one_of, whole
 from windrow.sites.bound import Bound
-from windrow.sites.costs import Corrected, Model, Objective, Paper
+from windrow.sites.costs import OBJECTIVES, Corrected, Model, Objective, Paper
 from windrow.sites.figures import Figures, earliest, measured
 from windrow.sites.links import Links
 from windrow.sites.planners import PLANNERS, Choice, Search, plan_all, shared, total
@@ -147,7 +147,7 @@ def plan(
         programs: the programs that may be used; all, if none is named.
         step_seconds: how long a unit of time takes, where times are plain numbers.
     """
-    one_of(objective, ("time", "bytes", "money"), "objective")
+    one_of(objective, OBJECTIVES, "objective")
     one_of(planner, ("auto", *PLANNERS), "planner")
     kind = _MODELS[one_of(model, tuple(_MODELS), "model")]
     _check_places(query, sites, result_at)
