@@ -83,6 +83,9 @@ def cql(
             _check_output(output, files.values())
         if not files and not explain:
             raise InputError(f"there is no file: give --stream {asked.streams[0]}=FILE, or --explain")
+        missing = [name for name in asked.streams if name not in files]
+        if missing and files and set(files) <= set(asked.streams):
+            raise InputError(f"there is no file for the stream {missing[0]!r}: give --stream {missing[0]}=FILE")
         times = by_stream(time, "--time", asked.streams) or None
         tables = _tables(files, times or {}, text, separator, utc)
         explained = asked.explain(tables or None) if explain else None
