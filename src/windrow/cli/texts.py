@@ -194,8 +194,8 @@ def _adherence(text: str) -> int | str:
 def _configured(text: str, option: str, example: str) -> tuple[str, dict[str, Any]]:
     """A name and its values: `name:field=value,field=value`; a comma with no field behind it is part of a value.
 
-    >>> _configured("demote:folder=/tmp/a,b,disk=20GB", "--on-violation", "")
-    ('demote', {'folder': '/tmp/a,b', 'disk': '20GB'})
+    >>> _configured("demote:folder=scratch/a,b,disk=20GB", "--on-violation", "")
+    ('demote', {'folder': 'scratch/a,b', 'disk': '20GB'})
     """
     kind, _, values = text.partition(":")
     given: dict[str, Any] = {}
