@@ -125,7 +125,7 @@ def memories(draw: st.DrawFn, streams: tuple[str, ...] = ("a", "b")) -> Memory:
         st.one_of(
             positive,
             positive.map(lambda size: f"{size} B"),
-            st.floats(0.001, 900, allow_nan=False).map(lambda share: f"{share:.7f}%"),
+            st.floats(0.001, 100, allow_nan=False).map(lambda share: f"{share:.7f}%"),
         )
     )
     ratios = st.fixed_dictionaries({name: st.floats(0.01, 100) for name in streams})

@@ -115,11 +115,17 @@ def test_what_is_said_of_compiling_is_said_of_this_join(monkeypatch: pytest.Monk
         monkeypatch.setattr(module, "NOTICE", mine)
     prob, schemas = {"on": "k", "memory": 100, "policy": "prob"}, dict.fromkeys(NAMES, SCHEMA)
     pair = bind(wr.Query(streams=STREAMS[:2], **prob), dict.fromkeys(NAMES[:2], SCHEMA)).plan
-    assert mine._what == "the exact join of two streams"
+    assert mine._what == "the beginning of the join of two streams under PROB"
     shard.Shard(pair, True, start(pair, first_route(pair), True, Capacity(begun=0)))
-    assert mine._what == "the exact join of two streams"
+    assert mine._what == "the beginning of the join of two streams under PROB"
     shard.Shard(pair, True, start(pair, first_route(pair), True, Capacity()))
     assert mine._what == "the join of two streams under PROB"
     several = bind(wr.Query(streams=STREAMS, **prob), schemas).plan
     shard.Shard(several, True, start(several, first_route(several), True, Capacity()))
     assert mine._what == "the join of several streams under PROB"
+    two = {"streams": STREAMS[:2], "constraints": [wr.Unique(NAMES[0], "k")]}
+    bind(wr.Query(on="k", **two), dict.fromkeys(NAMES[:2], SCHEMA))
+    assert (mine._what, mine._seconds) == ("the exact join of two streams with constraints", 15)
+    ranged = [wr.Equal(f"{NAMES[0]}.k", f"{NAMES[1]}.k"), wr.Compare(f"{NAMES[0]}.x", "<", f"{NAMES[1]}.x")]
+    bind(wr.Query(streams=STREAMS[:2], on=ranged), dict.fromkeys(NAMES[:2], SCHEMA))
+    assert (mine._what, mine._seconds) == ("the exact join of two streams by more than a key", 10)

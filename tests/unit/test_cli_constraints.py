@@ -63,9 +63,31 @@ def test_declared_constraints_release_and_lose_nothing(pair: tuple[pa.Table, pa.
 def test_the_closing_table_says_which_were_used_and_what_they_released(pair: tuple[pa.Table, pa.Table]) -> None:
     lines = [line.split() for line in join("--within", "1000", *UNIQUE).stdout.splitlines()]
     assert ["released", "6,000", "6,000", "12,000"] in lines
-    assert ["constraint", "used", "k", "measured", "violations", "released"] in lines
+    assert ["constraint", "used", "k", "seen", "measured", "violations", "released"] in lines
     assert ["left", "is", "unique", "on", "user_id", "yes", "0", "0", "6,000"] in lines
     assert "constraint" not in join("--within", "1000").stdout
+
+
+def test_distances_have_their_unit(pair: tuple[pa.Table, pa.Table], tmp_path: Path) -> None:
+    """Rows, steps of whole numbers, and lengths of time."""
+
+    def told(within: str, promise: str) -> list[str]:
+        lines = [line.split() for line in join("--within", within, "--constraints", promise).stdout.splitlines()]
+        (line,) = (line for line in lines if line[:3] == ["left", "->", "right"])
+        return line[3:8]
+
+    assert told("1000", "left -> right within 9 rows") == ["yes", "9", "rows", "4", "rows"]
+    assert told("1000", "left -> right within 5 steps") == [
+        "yes",
+        "5",
+        "steps",
+        "2",
+        "steps",
+    ]  # less than the partner is away
+    for name, table in zip(("left.csv", "right.jsonl"), pair, strict=True):
+        moments = pa.array(table["ts"].to_numpy() * 1_250_000, pa.timestamp("us"))
+        save(tmp_path / name, table.set_column(1, "ts", moments))
+    assert told("1 hour", "left -> right within 6 s") == ["yes", "6", "seconds", "3.750", "s"]
 
 
 def test_monitors_are_the_librarys(pair: tuple[pa.Table, pa.Table]) -> None:
@@ -112,6 +134,11 @@ def test_declared_constraints_of_a_text_query(pair: tuple[pa.Table, pa.Table]) -
     promises = ("--constraints", "L is unique on user_id", "--constraints", "R is unique on user_id")
     found = json.loads(windrow("cql", *words, *promises).stdout)
     assert found["count"] == ROWS and found["joins"][0]["released"] == 2 * ROWS
+    words = tuple(word for word in words if word != "--json")
+    lines = [line.split() for line in windrow("cql", *words, *promises).stdout.splitlines()]
+    assert ["L", "is", "unique", "on", "user_id", "yes", "0", "0", f"{ROWS:,}"] in lines
+    assert "L -> R" in windrow("cql", *words, "--constraints", "watch").stdout
+    assert "constraint" not in windrow("cql", *words).stdout
 
 
 @pytest.mark.parametrize(

@@ -99,10 +99,12 @@ def test_a_text_may_be_in_a_file(files: Path) -> None:
         (("Select x\nForm L", *STREAMS), ", at 'Form L'"),
         (("Select z From L", "--stream", "L=l.csv", "--time", "t"), "line 1, column 8: no source has a column 'z'"),
         ((TEXT,), "there is no file: give --stream L=FILE, or --explain"),
+        ((TEXT, "--stream", "L=l.csv"), "there is no file for the stream 'R': give --stream R=FILE"),
+        ((TEXT, "--stream", "M=l.csv"), "the query has no stream 'M'. Known streams: L, R"),
         ((TEXT, "--stream", "L"), "--stream takes a name and a file, such as C=c.parquet, got 'L'"),
         ((TEXT, "--stream", "L=l.csv", "--stream", "L=l.csv"), "names the stream 'L' twice"),
-        ((TEXT, *STREAMS, "--time", "R=t"), "--time takes one column for all streams, or NAME=COLUMN"),
-        ((TEXT, "--stream", "L=none.csv", "--time", "t"), "none.csv"),
+        ((TEXT, *STREAMS, "--time", "R="), "--time takes a value for all streams, or NAME=VALUE for one, got 'R='"),
+        ((TEXT, "--stream", "L=none.csv", *STREAMS[2:]), "none.csv: there is no such file"),
         (("none.cql", *STREAMS), "none.cql: cannot be read"),
         ((TEXT, *STREAMS, "--constraints", "always"), "--constraints: cannot read 'always'; write watch, auto"),
     ],
@@ -112,3 +114,47 @@ def test_refusals_are_one_line(files: Path, words: tuple[str, ...], says: str) -
     assert result.exit_code == 1, result.stdout
     (line,) = result.stderr.splitlines()
     assert line.startswith("windrow: ") and says in line
+
+
+def test_of_a_relation_the_last_state_is_shown_and_of_a_stream_the_last_rows(files: Path) -> None:
+    (files / "n.csv").write_text("t,x\n" + "".join(f"{i},{1000 + i}\n" for i in range(30)))
+    stream = ("--stream", "N=n.csv", "--time", "t")
+    sums = cql("Select count(*) as n, max(x) as top From N [Range 4]", *stream).stdout
+    assert "1029" in sums and "1028" not in sums and "\n1 row after the last input, 35 over time" in sums
+    rows = cql("Select Istream(x) From N [Range 4]", *stream).stdout
+    assert "1029" in rows and "1010" in rows and "1009" not in rows and "\n30 rows, the last 20 shown, " in rows
+
+
+def test_files_are_read_as_windrow_join_reads_them(files: Path) -> None:
+    """--separator of one file, --text, --utc and --lateness."""
+    (files / "l.csv").write_text("ts;k;x\n2024-05-01T10:00:05;07;1\n2024-05-01T10:00:00;7;2\n2024-05-01T10:00:04;7;3\n")
+    (files / "r.csv").write_text("ts,k,y\n2024-05-01T10:00:05Z,7,1\n2024-05-01T10:00:05Z,07,2\n")
+    text = "Select Istream(L.x, R.y) From L [Range 9 seconds], R [Range 9 seconds] Where L.k = R.k"
+    words = [text, "--stream", "L=l.csv", "--stream", "R=r.csv", "--time", "ts", "--json"]
+    assert "say --separator L=';'" in cql(*words).stderr
+    words += ["--separator", "L=;"]
+    assert "time zone" in cql(*words).stderr
+
+    def found(*more: str) -> list[tuple[int, int]]:
+        told = cql(*words, "--utc", *more)
+        assert told.exit_code == 0, told.stderr
+        return sorted((row["x"], row["y"]) for row in json.loads(told.stdout)["rows"])
+
+    assert found() == [(x, y) for x in (1, 2, 3) for y in (1, 2)]
+    assert found("--text", "k") == [(1, 2), (2, 1), (3, 1)]
+    assert found("--text", "k", "--lateness", "1s") == [(1, 2), (3, 1)]
+    assert "late, and left out: 1 of L\n" in cql(*words[:-3], *words[-2:], "--utc", "--lateness", "1s").stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--time", "X=t"], "--time X=t: there is no stream 'X'"),
+        (["--time", "t", "--time", "u"], "--time is given twice for all streams"),
+        (["--separator", "L=;", "--separator", "L=|"], "--separator names the stream 'L' twice"),
+        (["--separator", "L="], "--separator takes a value for all streams, or NAME=VALUE for one, got 'L='"),
+    ],
+)
+def test_options_by_stream_that_cannot_be_meant(files: Path, words: list[str], told: str) -> None:
+    refused = cql(TEXT, *STREAMS[:4], *words)
+    assert refused.exit_code == 1 and told in refused.stderr

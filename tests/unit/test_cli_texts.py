@@ -57,3 +57,9 @@ def test_what_is_no_filter(text: str) -> None:
 def test_a_value_of_thousands_of_brackets_is_a_text() -> None:
     brackets = "[" * 100_000
     assert texts.filters([f"left.x = {brackets}"])["left"][0].value == brackets
+
+
+def test_a_comma_may_be_part_of_a_value() -> None:
+    assert texts.on_violation("demote:folder=scratch/a, b,disk=20MB") == wr.Demote("scratch/a, b", "20 MB")
+    assert texts.on_violation("demote:disk=20MB,folder=scratch/a,b") == wr.Demote("scratch/a,b", "20 MB")
+    assert texts.constraints(["auto:margin=1.5, reaction=500,"]) == wr.Monitored(margin=1.5, reaction=500)

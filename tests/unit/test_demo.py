@@ -137,6 +137,10 @@ def test_the_command_shows_table_conclusion_and_picture(tmp_path: Path, monkeypa
     for word in ("RAND", "FIFO", "PROB", "LIFE", "LIFE-EXPECTED", "100.0%", "At 20% of the memory"):
         assert word in result.stdout
     assert "…" not in result.stdout
+    told = result.stderr.splitlines()
+    assert told[0] == f"joining 2 x {ROWS:,} rows under {len(demo.POLICIES)} policies and {len(demo.SHARES)} budgets"
+    shares = [line.partition(":")[0] for line in told if line.startswith("memory of ")]
+    assert shares == [f"memory of {share}%" for share in demo.SHARES]
     assert "Not shown on Spark: Spark needs Java 17 or newer and found none: install it" in result.stdout
     assert Path("out/recall-against-memory.png").read_bytes().startswith(PNG)
 

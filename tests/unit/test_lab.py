@@ -236,6 +236,11 @@ def test_the_list_names_every_experiment() -> None:
     named = json.loads(lab("list", "--json").stdout)
     assert [one["id"] for one in named] == list(experiments())
     assert all(word in lab("list").stdout for word in TABLE_A)
+    lines = lab("list").stdout.splitlines()
+    papers = list(dict.fromkeys(one["paper"] for one in named))
+    assert [line for line in lines if line in papers] == papers  # each once, above its experiments
+    assert all(sum(line.split()[:1] == [one["id"]] for line in lines) == 1 for one in named)
+    assert len(lines) == len(named) + 2 * len(papers) + 1
 
 
 def test_a_run_writes_figures_picture_and_verdict_and_the_report_gathers_them(tmp_path: Path) -> None:
@@ -256,6 +261,7 @@ def test_a_run_writes_figures_picture_and_verdict_and_the_report_gathers_them(tm
     text = page.read_text()
     assert text.index("[static-quality]") < text.index("[uniform]")
     assert "a/b/uniform.png" in text and "2 experiments: 2 cannot be told" in text
+    assert text.count("Seeds: 0 alone, one run of each point.") == 2  # of streams that are drawn, too
     assert lab("report", str(out)).stdout.startswith("# What the papers claim")
 
 

@@ -77,6 +77,29 @@ def test_a_file_is_planned_and_simulated(place: Path) -> None:
     assert "matches in" in sites("simulate", str(place / "places.toml"), "--planner", "greedy").stdout
 
 
+def test_a_plan_is_told_in_straight_columns_beside_shipping_everything(place: Path) -> None:
+    told = sites("plan", str(place / "places.toml")).stdout.splitlines()
+    begins = next(i for i, line in enumerate(told) if "rows of" in line)
+    header, rule, *rows = told[begins : told.index("", begins)]
+    for name, values in (("rows of", ("clicks", "orders")), ("from", ("edge", "hub")), ("to", ("edge", "hub"))):
+        at = header.index(f" {name} ") + 1
+        assert all(row[at:].startswith((*values, " ")) and row[at - 1] == " " for row in rows), told
+    assert rule.strip(" ─") == ""
+    facts = json.loads(sites("plan", str(place / "places.toml"), "--json").stdout)
+    everything = facts["everything"]
+    assert told[-1] == f"to ship everything to {everything['to']}: {everything['bytes_per_s']:,.0f} bytes/s"
+    assert everything["bytes_per_s"] >= facts["bytes_per_s"] > 0
+
+
+def test_a_choice_that_there_is_not_is_told_where_it_stands(place: Path) -> None:
+    wrong = place / "wrong.toml"
+    wrong.write_text(SETTING.replace('"bytes"', '"byts"'))
+    refused = sites("plan", str(wrong))
+    assert refused.exit_code == 1 and f"{wrong}: objective must be one of 'time', 'bytes', 'money'" in refused.stderr
+    refused = sites("plan", str(place / "places.toml"), "--planner", "best")
+    assert refused.exit_code == 1 and "windrow: --planner must be one of 'auto', " in refused.stderr
+
+
 def test_the_plan_of_a_file_is_the_one_that_is_simulated(place: Path) -> None:
     named = place / "named.toml"
     named.write_text('plan = "own.json"\n' + SETTING)

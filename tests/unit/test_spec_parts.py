@@ -306,7 +306,7 @@ def test_value_does_not_depend_on_order() -> None:
         ("1 KiB", None, 1024, None),
         ("20%", None, None, 0.2),
         ("12.5 %", None, None, 0.125),
-        ("150%", None, None, 1.5),
+        ("100%", None, None, 1.0),
     ],
 )
 def test_memory_limits(limit: Any, rows: int | None, size: int | None, share: float | None) -> None:
@@ -345,6 +345,8 @@ def test_memory_too_small(limit: Any) -> None:
         (lambda: Memory("lots"), "cannot read 'lots'; write a number of rows"),
         (lambda: Memory("-5 MB"), "cannot read '-5 MB'"),
         (lambda: Memory(1.5), "1.5 is no limit; write"),
+        (lambda: Memory("150%"), "at most 100% of the exact join's need, got 150%; leave it out"),
+        (lambda: Memory.from_dict({"share": 1.5}), "at most 100%"),
         (lambda: Memory(True), "True is no limit"),
         (lambda: Memory(None), "None is no limit"),
         (lambda: Memory(5, split={"a": 0}), "the ratio of stream 'a' must be a number above 0, got 0"),

@@ -28,6 +28,7 @@ from windrow.cli.lab import lab
 from windrow.cli.optimum import optimum
 from windrow.cli.serving import site
 from windrow.cli.sites import sites
+from windrow.cli.wording import Command
 from windrow.errors import WindrowError
 
 # Typer carries its own copy of click or uses the installed one, by its version; this is the class of either.
@@ -112,6 +113,9 @@ app.add_typer(lab, name="lab")
 app.add_typer(site, name="site")
 app.add_typer(sites, name="sites")
 app.add_typer(archive, name="archive")
+for each in (app, lab, site, sites, archive):
+    for registered in each.registered_commands:
+        registered.cls = Command
 
 
 def _version(wanted: bool) -> None:

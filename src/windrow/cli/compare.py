@@ -18,10 +18,6 @@ if TYPE_CHECKING:
 
 SIDES = ("approximate", "exact")
 
-File = Annotated[
-    Path,
-    typer.Argument(help="A .parquet, .csv, .tsv or .jsonl file, or a directory of Parquet files.", show_default=False),
-]
 _COLUMNS = "Columns that make two rows equal, parted by commas. Without it, all: both files must then have the same."
 Columns = Annotated[str | None, typer.Option("--columns", metavar="NAMES", help=_COLUMNS, show_default=False)]
 _MEASURES = (
@@ -45,8 +41,8 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print the measures as one 
 
 
 def compare(
-    approximate: File,
-    exact: File,
+    approximate: options.File,
+    exact: options.File,
     columns: Columns = None,
     measures: Measures = None,
     coordinates: Coordinates = None,
@@ -97,19 +93,13 @@ def _tables(
     columns: list[str] | None,
     places: list[str],
     text: list[str] | None,
-    separator: str | None,
+    separator: list[str] | None,
 ) -> tuple[pa.Table, pa.Table]:
     """Both files, each with the columns that are compared; a file of no bytes has those of the other."""
-    from windrow.files import open_table
+    from windrow.cli.inputs import open_sources
 
-    sources = {side: open_table(path, separator=separator) for side, path in paths.items()}
+    sources = open_sources(paths, text, separator)
     known = {side: source.schema.names for side, source in sources.items()}
-    for column in text or ():
-        if all(known.values()) and not any(column in names for names in known.values()):
-            raise InputError(f"--text: neither file has a column {column!r}")
-    for side, names in known.items():
-        if mine := {column: "string" for column in text or () if column in names}:
-            sources[side] = open_table(paths[side], mine, separator)
     if columns is None:
         _refuse_others(paths, known)
         wanted = None

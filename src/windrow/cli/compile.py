@@ -44,7 +44,7 @@ def compile(
 
     if numba_config.DISABLE_JIT:
         raise WindrowError("NUMBA_DISABLE_JIT is set, so that nothing is compiled: unset it")
-    chosen = cases(policy or (), streams)
+    chosen = cases([name.lower() for name in policy or ()], streams)
     if FOLDER is None:
         raise WindrowError(
             "there is no folder for compiled kernels that can be written to: name one in NUMBA_CACHE_DIR"

@@ -28,6 +28,10 @@ _STREAM = "A stream's name in the text, and its file: C=c.parquet. Repeat for ea
 Stream = Annotated[list[str] | None, typer.Option("--stream", metavar="NAME=FILE", help=_STREAM, show_default=False)]
 _TIME = "Event-time column of all streams, or of one: C=ts. Without it, the only column of times that a file has."
 Time = Annotated[list[str] | None, typer.Option("--time", metavar="COLUMN", help=_TIME, show_default=False)]
+_SEPARATOR = "What parts the columns of .csv inputs, if that is no comma: ';' in all, or in one by its name, C=';'."
+Separator = Annotated[
+    list[str] | None, typer.Option("--separator", metavar="CHARACTER", help=_SEPARATOR, show_default=False)
+]
 _OUT = "File for the whole result, .parquet, .csv, .tsv or .jsonl."
 Output = Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help=_OUT, show_default=False)]
 _EXPLAIN = "Say what the query does, which constraints could help, and after a run what its joins held."
@@ -52,34 +56,47 @@ def cql(
     memory: shared.Memory = None,
     policy: shared.Policy = "auto",
     constraints: Constraints = None,
+    lateness: shared.Lateness = None,
+    text: shared.Text = None,
+    separator: Separator = None,
+    utc: shared.Utc = False,
     as_json: AsJson = False,
     quiet: shared.Quiet = False,
 ) -> None:
     """Run a query text over files, as if their rows came one after the other in order of time.
 
+    Of a relation the last state is shown, of a stream (Istream, Dstream) the last rows; --output has all that ever was.
+
     Example:  windrow cql "Select sum(C.size) From C [Range 10 minutes], B [Range 10 minutes] Where C.pid = B.pid"
     --stream C=c.parquet --stream B=b.parquet
     """
+    from windrow.cli.inputs import by_stream
     from windrow.cql import Cql
+    from windrow.engine.announced import compile_clock
 
-    text = _text(query)
+    asked_text = _text(query)
     try:
-        asked = Cql(text)
+        asked = Cql(asked_text)
         options = _options(memory, policy, constraints)
         files = _named(stream or (), "--stream")
         if output is not None:
             _check_output(output, files.values())
-        tables = {name: _read(path) for name, path in files.items()}
-        if not tables and not explain:
+        if not files and not explain:
             raise InputError(f"there is no file: give --stream {asked.streams[0]}=FILE, or --explain")
+        missing = [name for name in asked.streams if name not in files]
+        if missing and files and set(files) <= set(asked.streams):
+            raise InputError(f"there is no file for the stream {missing[0]!r}: give --stream {missing[0]}=FILE")
+        times = by_stream(time, "--time", asked.streams) or None
+        tables = _tables(files, times or {}, text, separator, utc)
         explained = asked.explain(tables or None) if explain else None
         result, seconds = None, 0.0
         if tables:
-            begun = perf_counter()
-            result = asked.run(tables, time=_times(time or ()), **options)
-            seconds = perf_counter() - begun
+            with compile_clock() as compiled:
+                begun = perf_counter()
+                result = asked.run(tables, time=times, lateness=lateness, **options)
+                seconds = perf_counter() - begun - compiled()
     except CqlError as error:
-        raise CqlError(_one_line(error, text)) from None
+        raise CqlError(_one_line(error, asked_text)) from None
     if result is not None and output is not None:
         _write(result.table, output)
     _tell(explained, result, seconds, output, as_json, quiet)
@@ -106,35 +123,35 @@ def _named(pairs: Any, option: str) -> dict[str, Path]:
     return found
 
 
-def _times(given: Any) -> str | dict[str, str] | None:
-    if not given:
-        return None
-    if len(given) == 1 and "=" not in given[0]:
-        return str(given[0])
-    named = {}
-    for pair in given:
-        name, sign, column = pair.partition("=")
-        if not (name and sign and column):
-            raise SpecError(f"--time takes one column for all streams, or NAME=COLUMN for each, got {pair!r}")
-        named[name] = column
-    return named
-
-
 def _options(memory: str | None, policy: str, constraints: list[str] | None) -> dict[str, Any]:
-    found: dict[str, Any] = {} if policy == "auto" else {"policy": policy}
+    from windrow.cli import texts
+
+    chosen = texts.policy(policy, None)
+    found: dict[str, Any] = {} if chosen.name == "auto" else {"policy": chosen}
     if memory is not None:
         found["memory"] = memory
     if constraints:
-        from windrow.cli import texts
-
         found["constraints"] = texts.constraints(constraints)
     return found
 
 
-def _read(path: Path) -> pa.Table:
-    from windrow.files import open_table
+def _tables(
+    files: dict[str, Path], times: dict[str, str], text: list[str] | None, separator: list[str] | None, utc: bool
+) -> dict[str, pa.Table]:
+    """The files, whole."""
+    import pyarrow as pa
 
-    return open_table(path).table()
+    from windrow.cli.bad_times import refuse_bad_times
+    from windrow.cli.inputs import in_utc, open_sources
+
+    found = {name: source.table() for name, source in open_sources(files, text, separator).items()}
+    for name, table in found.items():
+        refuse_bad_times(files[name], table, times.get(name))
+    if not utc:
+        return found
+    moments = {name: [f.name for f in t.schema if pa.types.is_timestamp(f.type)] for name, t in found.items()}
+    clocks = {name: times.get(name, columns[0] if columns else None) for name, columns in moments.items()}
+    return {name: in_utc(table, clocks[name]) for name, table in found.items()}
 
 
 def _check_output(output: Path, inputs: Iterable[Path]) -> None:
@@ -165,7 +182,7 @@ def _one_line(error: CqlError, text: str) -> str:
 def _tell(
     explained: str | None, result: CqlResult | None, seconds: float, output: Path | None, as_json: bool, quiet: bool
 ) -> None:
-    from rich.console import Console
+    from windrow.cli.report import constraints, screen, tick_of
 
     if as_json:
         found = {} if result is None else _data(result, seconds, output)
@@ -176,13 +193,18 @@ def _tell(
     if result is None:
         return
     if not quiet and output is None:
-        Console().print(_shown(result.table))
+        screen().print(_shown(result))
     if explained is not None or not quiet:
         for line in _joins(result, explained is not None):
             typer.echo(line)
     if not quiet:
-        where = "" if output is None else f" in {output}"
-        typer.echo(f"{result.table.num_rows:,} rows{where}, {seconds:.2f} s")
+        for _, metrics in result.joins:
+            if metrics.constraints:
+                screen().print(constraints(metrics, tick_of(result.time_unit)))
+        late = {name: count for name, count in result.late.items() if count}
+        if late:
+            typer.echo(f"late, and left out: {', '.join(f'{count:,} of {name}' for name, count in late.items())}")
+        typer.echo(f"{_counted(result, output)}, {seconds:.2f} s")
 
 
 def _joins(result: CqlResult, every: bool) -> list[str]:
@@ -206,18 +228,36 @@ def _data(result: CqlResult, seconds: float, output: Path | None) -> dict[str, A
     joins = [{"streams": list(query.names), **metrics.to_dict()} for query, metrics in result.joins]
     lines = b"".join(json_lines(result.table)).splitlines() if output is None else []
     rows = {"rows": [json.loads(line) for line in lines]} if output is None else {"output": str(output)}
-    return {"kind": result.kind, "count": result.table.num_rows, "seconds": round(seconds, 6), "joins": joins, **rows}
+    known = {"kind": result.kind, "count": result.table.num_rows, "late": dict(result.late), "joins": joins, **rows}
+    return {**known, "seconds": round(seconds, 6)}
 
 
-def _shown(table: pa.Table) -> Any:
+def _counted(result: CqlResult, output: Path | None) -> str:
+    """How many rows there are, and where."""
+    count = result.table.num_rows
+    if output is not None:
+        return f"{_rows(count)} in {output}"
+    if result.kind == "stream":
+        return _rows(count) + (f", the last {SHOWN} shown" if count > SHOWN else "")
+    last = result.last.num_rows
+    part = f" (the first {SHOWN} shown)" if last > SHOWN else ""
+    return f"{_rows(last)} after the last input{part}, {count:,} over time (-o FILE has all of them)"
+
+
+def _rows(count: int) -> str:
+    return f"{count:,} row{'s' * (count != 1)}"
+
+
+def _shown(result: CqlResult) -> Any:
+    """The last rows of a stream, or a relation as it is in the end."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
+    stream = result.kind == "stream"
+    table = result.table if stream else result.last
     shown = Table(box=SIMPLE_HEAD, pad_edge=False)
     for name in table.column_names:
         shown.add_column(name)
-    for row in table.slice(0, SHOWN).to_pylist():
+    for row in (table.slice(max(0, table.num_rows - SHOWN)) if stream else table.slice(0, SHOWN)).to_pylist():
         shown.add_row(*("" if value is None else str(value) for value in row.values()))
-    if table.num_rows > SHOWN:
-        shown.caption = f"the first {SHOWN} of {table.num_rows:,}"
     return shown

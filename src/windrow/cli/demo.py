@@ -45,6 +45,7 @@ def demo(
     pictures.check(out)
     console = Console(stderr=as_json)
     tables = lab.streams(rows, seed)
+    _say(f"joining 2 x {rows:,} rows under {len(lab.POLICIES)} policies and {len(lab.SHARES)} budgets")
     with together("the exact join of two streams, and one for every policy", ("exact", *lab.POLICIES)):
         lab.warm_up(tables)
     exact = outcome = lab.start(tables, rows, seed)
@@ -53,7 +54,8 @@ def demo(
             for outcome in lab.sweep(exact, tables):
                 live.update(_table(outcome), refresh=True)
     else:
-        *_, outcome = lab.sweep(exact, tables)
+        for outcome in lab.sweep(exact, tables):
+            _tell_progress(outcome)
         if not as_json:
             console.print(_table(outcome))
     pictures.recall_against_memory(outcome.curves(), out, outcome.conclusion(), outcome.setting())
@@ -66,6 +68,24 @@ def demo(
         typer.echo(json.dumps(known, allow_nan=False))
 
 
+def _say(line: str) -> None:
+    """A line of progress, where no live table shows it: into a file, or the log of a build."""
+    import sys
+
+    if not sys.stderr.isatty():
+        typer.echo(line, err=True)
+
+
+def _tell_progress(outcome: Outcome) -> None:
+    """What came of the last budget, once all policies have run in it."""
+    from windrow.lab.demo import POLICIES
+
+    done = [point for point in outcome.points if point.share == outcome.points[-1].share]
+    if len(done) == len(POLICIES):
+        best = max(done, key=lambda point: point.recall)
+        _say(f"memory of {best.share}%: the most is {best.recall:.1%} of the matches, by {best.policy.upper()}")
+
+
 def _on_spark(outcome: Outcome, tables: Tables, console: Console) -> dict[str, Any] | None:
     """The run that the conclusion tells of, as a stream on Spark, in one line beside the embedded one."""
     from windrow.lab import demo as lab
@@ -76,6 +96,7 @@ def _on_spark(outcome: Outcome, tables: Tables, console: Console) -> dict[str, A
         return None
     from windrow.lab import on_spark
 
+    _say("running one of them as a stream on Spark")
     with console.status("the same as a stream on Spark") if console.is_terminal else nullcontext():
         run = on_spark.stream(lab.told_query(outcome), tables)
     here = outcome.recall(lab.DEFAULT, lab.TOLD) or 0.0

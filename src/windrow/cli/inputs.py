@@ -1,20 +1,23 @@
-"""The two files of a join: how they are read, and what columns an empty one would have had."""
+"""The files of a command: how they are read, and what columns an empty one would have had."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 
-from windrow.errors import InputError, SpecError
+from windrow.cli.bad_times import refuse_bad_times
+from windrow.errors import InputError, SpecError, alternatives
 from windrow.files import Source, open_table
 from windrow.spec import Equal
 
 if TYPE_CHECKING:
     from windrow.spec import Query
+
+Rows = TypeVar("Rows", pa.Table, pa.RecordBatch)
 
 _TYPES = {bool: pa.bool_(), int: pa.int64(), float: pa.float64()}
 SEPARATORS = ";\t|"  # that a CSV file may have instead of commas
@@ -27,7 +30,13 @@ class Input:
     source: Source
     columns: list[str] | None = None
     hint: pa.Schema | None = None
-    zoned: str | None = None  # the time column, if its times are in UTC whether they say so or not
+    time: str | None = None
+    utc: bool = False  # whether times are in UTC if they do not say so
+
+    @property
+    def zoned(self) -> str | None:
+        """The time column, if its times are in UTC whether they say so or not."""
+        return self.time if self.utc else None
 
     @property
     def as_stored(self) -> bool:
@@ -37,27 +46,54 @@ class Input:
     def table(self) -> pa.Table:
         """All rows."""
         table = self.source.table(self.columns, self.hint)
-        return table.cast(self._schema(table.schema))
+        refuse_bad_times(self.source.path, table, self.time)
+        return in_utc(table, self.zoned)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """All rows, batch by batch."""
         for batch in self.source.batches(columns=self.columns, columns_hint=self.hint):
-            yield batch.cast(self._schema(batch.schema))
+            yield in_utc(batch, self.zoned)
 
-    def _schema(self, schema: pa.Schema) -> pa.Schema:
-        if self.zoned is None or self.zoned not in schema.names:
-            return schema
-        at, kind = schema.get_field_index(self.zoned), schema.field(self.zoned).type
-        if not pa.types.is_timestamp(kind) or kind.tz is not None:
-            return schema
-        return schema.set(at, pa.field(self.zoned, pa.timestamp(kind.unit, "UTC")))
+
+def in_utc(rows: Rows, column: str | None) -> Rows:
+    """The same rows, with the times of a column in UTC if they do not say where they are."""
+    if column is None or column not in rows.schema.names:
+        return rows
+    at, kind = rows.schema.get_field_index(column), rows.schema.field(column).type
+    if not pa.types.is_timestamp(kind) or kind.tz is not None:
+        return rows
+    return rows.cast(rows.schema.set(at, pa.field(column, pa.timestamp(kind.unit, "UTC"))))
+
+
+def by_stream(texts: Iterable[str] | None, option: str, names: Iterable[str]) -> dict[str, str]:
+    """What an option says of each stream: VALUE, of all that are not named, or NAME=VALUE.
+
+    >>> by_stream([";", "right=|"], "--separator", ["left", "right"])
+    {'left': ';', 'right': '|'}
+    """
+    known, own, common = list(names), {}, []
+    for text in texts or ():
+        name, sign, value = text.partition("=")
+        if not sign or text == sign:  # which may also be what parts columns
+            common.append(text)
+        elif not (name and value):
+            raise SpecError(f"{option} takes a value for all streams, or NAME=VALUE for one, got {text!r}")
+        elif name not in known:
+            raise SpecError(f"{option} {text}: there is no stream {name!r}{alternatives(name, known, 'streams')}")
+        elif name in own:
+            raise SpecError(f"{option} names the stream {name!r} twice")
+        else:
+            own[name] = value
+    if len(common) > 1:
+        raise SpecError(f"{option} is given twice for all streams: {common[0]!r} and {common[1]!r}; write NAME=VALUE")
+    return (dict.fromkeys(known, common[0]) if common else {}) | own
 
 
 def open_inputs(
     paths: Mapping[str, Path],
     query: Query,
     text: Iterable[str] = (),
-    separator: str | None = None,
+    separator: Iterable[str] | None = None,
     utc: bool = False,
     warn: Callable[[str], None] = lambda line: None,
 ) -> dict[str, Input]:
@@ -66,7 +102,7 @@ def open_inputs(
     Columns named in `text` are read as text, times without a zone are in UTC if `utc` says so. A file of no bytes has
     the columns that the query names, and is warned of: what should have written it may have failed.
     """
-    sources = _opened(paths, list(text), separator)
+    sources = open_sources(paths, text, separator)
     found = {}
     for side, source in sources.items():
         (other,) = (s for name, s in sources.items() if name != side)
@@ -74,26 +110,37 @@ def open_inputs(
         if empty:
             warn(f"{source.path} has no bytes, not even a header: it is joined as a file without rows")
         columns = None if query.select is None and not empty else _named(query, side)
-        zoned = query.stream(side).time if utc else None
-        found[side] = Input(source, columns, _hint(query, side, other.schema), zoned)
+        found[side] = Input(source, columns, _hint(query, side, other.schema), query.stream(side).time, utc)
     return found
 
 
-def _opened(paths: Mapping[str, Path], text: list[str], separator: str | None) -> dict[str, Source]:
-    sources = {side: open_table(path, separator=separator) for side, path in paths.items()}
-    known = {side: source.schema.names for side, source in sources.items()}
-    for side, names in known.items():
-        if separator is None and len(names) == 1 and (marks := [m for m in SEPARATORS if m in names[0]]):
-            raise InputError(
-                f"{paths[side]}: {names[0]!r} is one column; say --separator '{marks[0]}' if that parts columns here"
-            )
-    for column in text:
-        if all(known.values()) and not any(column in names for names in known.values()):
-            raise SpecError(f"--text: neither file has a column {column!r}")
-    for side, names in known.items():
-        if mine := [column for column in text if column in names]:
-            sources[side] = open_table(paths[side], dict.fromkeys(mine, "string"), separator)
+def open_sources(
+    paths: Mapping[str, Path], text: Iterable[str] | None = None, separator: Iterable[str] | None = None
+) -> dict[str, Source]:
+    """Files by the names of their streams, with some columns as text, and what parts the columns of CSV."""
+    marks = by_stream(separator, "--separator", paths)
+    sources = {name: open_table(path, separator=marks.get(name)) for name, path in paths.items()}
+    known = {name: source.schema.names for name, source in sources.items()}
+    _refuse_joined({paths[name]: (name, columns) for name, columns in known.items() if name not in marks})
+    for column in text or ():
+        if all(known.values()) and not any(column in columns for columns in known.values()):
+            raise SpecError(f"--text: {'neither' if len(known) == 2 else 'no'} file has a column {column!r}")
+    for name, columns in known.items():
+        if mine := {column: "string" for column in text or () if column in columns}:
+            sources[name] = open_table(paths[name], mine, marks.get(name))
     return sources
+
+
+def _refuse_joined(files: Mapping[Path, tuple[str, list[str]]]) -> None:
+    """Refuse files whose header is one name, with something in it that may part columns."""
+    found = {
+        path: (name, columns[0], mark)
+        for path, (name, columns) in files.items()
+        if len(columns) == 1 and (mark := next((m for m in SEPARATORS if m in columns[0]), None))
+    }
+    for path, (name, header, mark) in found.items():
+        said = f"{name}=" if len({other for _, _, other in found.values()}) > 1 or len(found) < len(files) else ""
+        raise InputError(f"{path}: {header!r} is one column; say --separator {said}'{mark}' if that parts columns here")
 
 
 def _named(query: Query, side: str) -> list[str]:

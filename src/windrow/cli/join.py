@@ -98,7 +98,9 @@ def join(
     if as_json:
         typer.echo(json.dumps(summary.to_dict(), allow_nan=False))
     elif not quiet:
-        Console().print(*summary.tables())
+        from windrow.cli.report import screen
+
+        screen().print(*summary.tables())
 
 
 def sides(left: str | None, right: str | None) -> dict[str, str]:
@@ -146,7 +148,8 @@ def _warm_up(query: Query, tables: dict[str, pa.Table]) -> None:
 
 def _join(query: Query, tables: dict[str, pa.Table], output: Path, recall: bool, errors: Any) -> Any:
     """Join, and write the matches as they come."""
-    from windrow.cli.report import Summary
+    from windrow.cli.report import Summary, tick_of
+    from windrow.engine.announced import compile_clock
     from windrow.feed import CodedTables, engine_for
     from windrow.kernels.notice import NOTICE
 
@@ -158,10 +161,12 @@ def _join(query: Query, tables: dict[str, pa.Table], output: Path, recall: bool,
             engine = engine_for(query, tables, recall)
     else:
         engine = engine_for(query, tables, recall)
-    started = perf_counter()
-    _write(engine, tables, output, errors)
-    seconds = perf_counter() - started
-    return Summary(engine.metrics, _budget(query, engine), seconds, str(output))
+    with compile_clock() as compiled:
+        started = perf_counter()
+        _write(engine, tables, output, errors)
+        seconds = perf_counter() - started - compiled()
+    unit = engine.bound()[0].domain.unit
+    return Summary(engine.metrics, _budget(query, engine), seconds, str(output), tick_of(unit))
 
 
 def _write(engine: Engine, tables: dict[str, pa.Table], output: Path, errors: Any) -> None:

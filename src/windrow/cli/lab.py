@@ -41,27 +41,28 @@ def _start(context: typer.Context) -> None:
 
 @lab.command("list")
 def list_experiments(as_json: AsJson = False) -> None:
-    """List the experiments: id, paper, claim.
+    """List the experiments by paper: id and claim.
 
     Example:  windrow lab list
     """
-    from rich.box import SIMPLE_HEAD
+    from itertools import groupby
+
     from rich.console import Console
-    from rich.table import Table
 
     from windrow.lab.experiment import experiments
 
-    known = experiments().values()
+    known = sorted(experiments().values(), key=lambda one: one.paper)
     if as_json:
         typer.echo(json.dumps([{"id": e.id, "paper": e.paper, "place": e.place, "claim": e.claim} for e in known]))
         return
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    table.add_column("id", no_wrap=True)
-    table.add_column("paper")
-    table.add_column("claim")
-    for one in known:
-        table.add_row(one.id, f"{one.paper}, {one.place}", one.claim)
-    Console().print(table)
+    console = Console(highlight=False, markup=False)
+    cut = {"no_wrap": True, "overflow": "ellipsis"} if console.is_terminal else {"soft_wrap": True}
+    width = max(len(one.id) for one in known)
+    for number, (paper, group) in enumerate(groupby(known, lambda one: one.paper)):
+        console.print(*([] if number == 0 else [""]), paper, sep="\n", style="bold", **cut)
+        for one in group:
+            console.print(f"  {one.id:<{width}}  {one.claim}", **cut)
+    console.print("\nRun one: windrow lab run ID --quick. docs/lab.md has what came out of all of them.", **cut)
 
 
 @lab.command("run")

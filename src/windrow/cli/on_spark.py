@@ -62,7 +62,7 @@ def _joined(
     session: Any, query: Query, inputs: dict[str, Input], output: Path, hidden: Path, shards: int, recall: bool
 ) -> Summary:
     from windrow import spark
-    from windrow.cli.report import Summary
+    from windrow.cli.report import Summary, tick_of
     from windrow.files import open_writer
     from windrow.spark.frames import arrow_schema
 
@@ -77,7 +77,9 @@ def _joined(
     found = spark.metrics(matches).total(query.names)
     if not found.arrived:  # no shard has reported anything, so nothing was lost
         found = replace(found, recall=1.0, recall_interval=(1.0, 1.0), exact_matched=0.0)
-    return Summary(found, budget, seconds, str(output))
+    times = [frames[stream.name].schema[stream.time].dataType.typeName() for stream in query.streams if stream.time]
+    unit = "us" if any(kind.startswith(("timestamp", "date")) for kind in times) else "steps"
+    return Summary(found, budget, seconds, str(output), tick_of(unit), "rows per second, compiling included")
 
 
 def _frame(session: Any, given: Input, copy: Path) -> Any:

@@ -67,8 +67,8 @@ Lateness = Annotated[str | None, _option("--lateness", kind="DURATION", help=_LA
 _TEXT = "Column to read as text, in whichever file has it: keeps the zeros of codes such as 007. May be repeated."
 Text = Annotated[list[str] | None, _option("--text", kind="COLUMN", help=_TEXT)]
 
-_SEPARATOR = "What stands between the columns of .csv inputs, if that is no comma."
-Separator = Annotated[str | None, _option("--separator", kind="CHARACTER", help=_SEPARATOR)]
+_SEPARATOR = "What parts the columns of .csv inputs, if that is no comma: ';' in all, or in one by its name, right=';'."
+Separator = Annotated[list[str] | None, _option("--separator", kind="CHARACTER", help=_SEPARATOR)]
 
 Utc = Annotated[bool, _option("--utc", help="Take event times without a zone as UTC, to join them with zoned ones.")]
 

@@ -11,6 +11,9 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
+from windrow.spec.durations import Duration
+from windrow.state.coding_numbers import NANOSECONDS
+
 if TYPE_CHECKING:
     from windrow.engine import Metrics
 
@@ -19,7 +22,16 @@ BROKEN = (
     "a constraint by which rows were released does not hold: matches are missing, perhaps many more than violations "
     "were seen. --on-violation demote finds them; --constraints auto relies on what holds"
 )
+IN_TIME = ", in time"  # behind a constraint whose k is a length of time
+SECOND = 10**9
+WIDE = 200  # characters, where no terminal says how many there are
 DEMOTED = {"rows": "demoted to disk", "found": "found on disk", "dropped": "dropped from disk"}
+
+
+def screen() -> Console:
+    """Where results are shown: on a terminal as wide as that is, and else as wide as they are."""
+    console = Console()
+    return console if console.is_terminal else Console(width=WIDE)
 
 
 @contextmanager
@@ -44,10 +56,12 @@ class Summary:
     memory: str
     seconds: float
     output: str
+    tick: Duration  # a unit of the streams' times
+    speed: str = "rows per second"
 
     @property
     def rows_per_second(self) -> float:
-        """Rows of all streams, read and joined and written, per second."""
+        """Rows of all streams, joined and written, per second."""
         return self.metrics.arrived / max(self.seconds, 1e-9)
 
     def to_dict(self) -> dict[str, object]:
@@ -57,21 +71,7 @@ class Summary:
 
     def tables(self) -> list[Table]:
         """What is shown in the end: the counters, and what is known of constraints, if there are any."""
-        return [self.table(), *([self.constraints()] if self.metrics.constraints else [])]
-
-    def constraints(self) -> Table:
-        """Each constraint: whether rows are released by it, with which k, and what came of it."""
-        table = Table(box=SIMPLE_HEAD, pad_edge=False)
-        table.add_column("constraint")
-        for name in ("used", "k", "measured", "violations", "released"):
-            table.add_column(name, justify="right")
-        for text, known in self.metrics.constraints.items():
-            figures = (known.measured, known.violations, known.released)
-            k = "" if known.k is None or " within " in text else f"{known.k:,}"  # a declared one's text has it
-            table.add_row(text, "yes" if known.used else "no", k, *(f"{figure:,}" for figure in figures))
-        if any(known.released and known.violations for known in self.metrics.constraints.values()):
-            table.caption = BROKEN
-        return table
+        return [self.table(), *([constraints(self.metrics, self.tick)] if self.metrics.constraints else [])]
 
     def table(self) -> Table:
         """The closing table: counters per stream and in all."""
@@ -96,8 +96,41 @@ class Summary:
         table.add_row("recall", *blank, recall(metrics), end_section=True)
         table.add_row("memory", *blank, self.memory)
         table.add_row("peak bytes", *blank, f"{metrics.peak_bytes:,}")
-        table.add_row("rows per second", *blank, f"{self.rows_per_second:,.0f}")
+        table.add_row(self.speed, *blank, f"{self.rows_per_second:,.0f}")
         return table
+
+
+def constraints(metrics: Metrics, tick: Duration) -> Table:
+    """Each constraint: whether rows are released by it, with which k, the largest distance, and what came of it."""
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column("constraint")
+    for name in ("used", "k", "seen", "measured", "violations", "released"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for text, known in metrics.constraints.items():
+        figures = (known.measured, known.violations, known.released)
+        told, timed = text.removesuffix(IN_TIME), text.endswith(IN_TIME)
+        if " within " in text:  # one of several that differ in k alone
+            timed = not text.endswith(" rows")
+        k, seen = ("", "") if known.k is None else (_distance(n, timed, tick) for n in (known.k, known.seen))
+        seen = seen if known.measured else ""
+        table.add_row(told, "yes" if known.used else "no", k, seen, *(f"{figure:,}" for figure in figures))
+    if any(known.released and known.violations for known in metrics.constraints.values()):
+        table.caption = BROKEN
+    return table
+
+
+def _distance(amount: int, timed: bool, tick: Duration) -> str:
+    """A distance between rows of a constraint, in rows or as a length of time."""
+    if not timed:
+        return f"{amount:,} row{'s' * (amount != 1)}"
+    length = Duration(amount * tick.amount, tick.unit)
+    parts = length.unit == "ns" and length.amount > SECOND and length.amount % SECOND
+    return f"{length.amount / SECOND:,.3f} s" if parts else str(length)
+
+
+def tick_of(unit: str) -> Duration:
+    """The unit in which an engine counts times: a name such as "us", or "steps"."""
+    return Duration(1, "steps") if unit == "steps" else Duration(NANOSECONDS[unit])
 
 
 def recall(metrics: Metrics) -> str:

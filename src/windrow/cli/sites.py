@@ -63,6 +63,8 @@ def plan(
         write_plan(out, found)
     if as_json:
         told = {"plan": found.plan.to_dict(), "planner": found.planner, "cost": found.cost, "bytes_per_s": found.bytes}
+        site, everything = found.everything()
+        told |= {"everything": {"to": site, "bytes_per_s": everything}}
         typer.echo(json.dumps(told | {"steps": found.lines()}))
     else:
         typer.echo(found.explain())

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
-from windrow.errors import SpecError
-from windrow.policies import Policy, resolve
-from windrow.record import whole
+from windrow.errors import SpecError, UnknownPolicy
+from windrow.policies import ALL, Policy, resolve
+from windrow.record import by_tag, whole
 from windrow.spec import (
     Band,
     Clustered,
     Compare,
     Constraint,
+    Demote,
     Distance,
     Equal,
     Filter,
@@ -108,18 +110,20 @@ def _output(text: str) -> Output | str:
 
 
 def policy(name: str, statistics: str | None) -> Policy:
-    """The policy with its statistics: `decayed`, or with values `decayed:half_life=5000`.
+    """The policy with its statistics: `decayed`, or with values `decayed:half_life=5000`. Its case does not matter.
 
-    >>> policy("prob", "decayed:half_life=5000")
+    >>> policy("PROB", "decayed:half_life=5000")
     Prob(statistics=Decayed(half_life=5000))
     """
+    name = by_tag(name.lower(), ALL, "policy", UnknownPolicy).name
     if statistics is None:
         return resolve(name)
     kind, values = _configured(statistics, "--statistics", "decayed:half_life=5000")
     given = {"name": kind} | {field: whole(value, f"--statistics: {field}") for field, value in values.items()}
     if not resolve(name).needs_statistics:
         raise SpecError(f"--statistics: the policy {name!r} decides without any; leave it out, or give --policy prob")
-    return resolve({"name": name, "statistics": given})
+    with _option("--statistics"):
+        return resolve({"name": name, "statistics": given})
 
 
 def constraints(texts: Iterable[str]) -> Monitored | list[Constraint] | None:
@@ -139,19 +143,21 @@ def constraints(texts: Iterable[str]) -> Monitored | list[Constraint] | None:
     _, values = _configured(given[0], "--constraints", "auto:margin=1.5")
     if "release" in values:
         raise SpecError("--constraints: write auto to have rows released, or watch to have none; leave release out")
-    return Monitored.from_dict({"kind": Monitored.kind, "release": kinds[0] == "auto", **values})
+    with _option("--constraints"):
+        return Monitored.from_dict({"kind": Monitored.kind, "release": kinds[0] == "auto", **values})
 
 
 def on_violation(text: str) -> Any:
     """The value of `--on-violation`: `lose`, `demote`, or how to demote, `demote:folder=/fast/scratch,disk=20GB`.
 
     >>> on_violation("demote:disk=20GB")
-    {'disk': '20GB'}
+    Demote(folder=None, disk=20000000000)
     """
     kind, values = _configured(text, "--on-violation", "demote:folder=/fast/scratch,disk=20GB")
     if values and kind != "demote":
         raise SpecError(f"--on-violation: {kind!r} takes no values, got {text!r}")
-    return values or kind
+    with _option("--on-violation"):
+        return Demote.from_dict(values) if values else kind
 
 
 def _constraint(text: str) -> Constraint:
@@ -186,15 +192,29 @@ def _adherence(text: str) -> int | str:
 
 
 def _configured(text: str, option: str, example: str) -> tuple[str, dict[str, Any]]:
-    """A name and its values: `name:field=value,field=value`."""
+    """A name and its values: `name:field=value,field=value`; a comma with no field behind it is part of a value.
+
+    >>> _configured("demote:folder=scratch/a,b,disk=20GB", "--on-violation", "")
+    ('demote', {'folder': 'scratch/a,b', 'disk': '20GB'})
+    """
     kind, _, values = text.partition(":")
     given: dict[str, Any] = {}
-    for item in filter(None, values.split(",")):
+    for item in filter(None, re.split(r",(?=\s*\w+\s*=|\s*$)", values)):
         field, equals, value = item.partition("=")
         if not equals:
             raise SpecError(f"{option}: cannot read {item!r}; write name:field=value, such as {example}")
         given[field.strip()] = _value(value)
     return kind.strip(), given
+
+
+@contextmanager
+def _option(name: str) -> Iterator[None]:
+    """Errors about values of an option, which name it instead of what holds the values in Python."""
+    try:
+        yield
+    except SpecError as error:
+        said = re.sub(r"^[A-Z]\w+: ", "", re.sub(r"^[A-Z]\w+ has no field", "there is no", str(error)))
+        raise type(error)(f"{name}: {said}") from error
 
 
 def changes(texts: Iterable[str], option: str, form: Callable[[str], Any]) -> list[tuple[Any, Any]]:

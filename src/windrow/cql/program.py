@@ -75,13 +75,17 @@ class Cql:
         """The streams that the text names, in the order in which it does."""
         return tuple(dict.fromkeys(s.what for s in _sources(self.tree) if isinstance(s.what, str)))
 
-    def run(self, tables: Mapping[str, Any], time: Times = None, **options: Any) -> CqlResult:
+    def run(
+        self, tables: Mapping[str, Any], time: Times = None, *, lateness: DurationLike | None = None, **options: Any
+    ) -> CqlResult:
         """Run the query over whole tables, as if their rows came one after the other in order of time.
 
         Parameters:
             tables: Arrow tables, pandas or Polars data frames, by the names of the streams.
             time: the column with the event time, for all streams or for each; None takes the one column of moments or
                 dates that a table has. Where no table has one, the number of a row is its time.
+            lateness: how far behind the newest row before it in its table a row may come; those that come later are
+                left out, and counted in the result's `late`. None takes all rows.
             options: of the joins: memory, policy, constraints, and the like, as in `windrow.Query`. A budget is for one
                 join, so a text with several of them takes none.
         """
@@ -89,13 +93,16 @@ class Cql:
         self._check_given(tables)
         given = {name: as_table(tables[name], name) for name in self.streams}
         setting = self._setting({name: table.schema for name, table in given.items()}, time, {}, options)
-        streams = {name: _in_order(table, name, setting) for name, table in given.items()}
+        most = None if lateness is None else _ticks(parse_duration(lateness, "lateness"), setting)
+        streams, late = {}, {}
+        for name, table in given.items():
+            streams[name], late[name] = _in_order(table, name, setting, most)
         newest = max((int(stream.at[-1]) for stream in streams.values() if len(stream.at)), default=0)
         block = BlockRun(self.tree, setting)
         found = block.advance(Arriving(streams, {}, Span(BEFORE, FOREVER - 1), whole=True))
         joins = [(part.query, part.metrics) for part in block.held if isinstance(part, Joined)]
         data = found if isinstance(found, Timed) else Relation(found.came, found.since, found.until)
-        return result_of(data, setting.domain, newest, joins)
+        return result_of(data, setting.domain, newest, joins, late)
 
     def start(
         self,
@@ -285,16 +292,25 @@ class _Start:
 
     def ticks(self, lateness: Duration, setting: Setting) -> int:
         """The lateness in ticks."""
-        if lateness.amount and setting.domain.kind == "rank":
-            raise SpecError("lateness is a length of time, and the streams have no time column: set time=")
-        return math.ceil(duration_in_units(lateness.amount, lateness.unit, setting.domain, "lateness"))
+        return _ticks(lateness, setting)
 
 
-def _in_order(table: pa.Table, name: str, setting: Setting) -> Timed:
-    """The rows of a whole table in order of time."""
+def _ticks(lateness: Duration, setting: Setting) -> int:
+    """A lateness in ticks."""
+    if lateness.amount and setting.domain.kind == "rank":
+        raise SpecError("lateness is a length of time, and the streams have no time column: set time=")
+    return math.ceil(duration_in_units(lateness.amount, lateness.unit, setting.domain, "lateness"))
+
+
+def _in_order(table: pa.Table, name: str, setting: Setting, lateness: int | None) -> tuple[Timed, int]:
+    """The rows of a whole table in order of time, and how many came too late to be among them."""
     at, rows = instants(table, name, setting)
+    late = 0
+    if lateness is not None and len(rows):
+        on_time = np.maximum.accumulate(at[rows]) - at[rows] <= lateness
+        late, rows = int(len(rows) - on_time.sum()), rows[on_time]
     order = rows[np.argsort(at[rows], kind="stable")]
-    return Timed(table.take(pa.array(order)), at[order])
+    return Timed(table.take(pa.array(order)), at[order]), late
 
 
 def _time_column(name: str, schema: pa.Schema, time: Times) -> str | None:

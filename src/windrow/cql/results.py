@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -33,11 +34,18 @@ class CqlResult:
     _data: Relation | Timed
     _domain: TimeDomain
     _newest: int
+    late: Mapping[str, int] = field(default_factory=dict)
+    """Rows of each stream that came later than `lateness` allows, and were left out."""
 
     @property
     def metrics(self) -> Metrics | None:
         """What the outermost join cost; None if nothing was joined."""
         return self.joins[-1][1] if self.joins else None
+
+    @property
+    def time_unit(self) -> str:
+        """What times, and distances in time of constraints, are counted in: "s", "ms", "us", "ns", or "steps"."""
+        return self._domain.unit
 
     @property
     def values(self) -> pa.Table:
@@ -72,16 +80,22 @@ class CqlResult:
         return with_columns(table, {AT: moments(at[order], self._domain), CHANGE: pa.array(change[order])})
 
 
-def result_of(data: Relation | Timed, domain: TimeDomain, newest: int, joins: list[tuple[Query, Metrics]]) -> CqlResult:
+def result_of(
+    data: Relation | Timed,
+    domain: TimeDomain,
+    newest: int,
+    joins: list[tuple[Query, Metrics]],
+    late: Mapping[str, int],
+) -> CqlResult:
     """The result, with times as the tables had them; `newest` is the time of the last row that came."""
     if isinstance(data, Timed):
         table = with_columns(data.table, {AT: moments(data.at, domain)})
-        return CqlResult("stream", table, tuple(joins), data, domain, newest)
+        return CqlResult("stream", table, tuple(joins), data, domain, newest, late)
     shown = data.seen()
     order = np.argsort(shown.since, kind="stable")
     shown = shown.take(order)
     table = with_columns(shown.table, {SINCE: moments(shown.since, domain), UNTIL: moments(shown.until, domain)})
-    return CqlResult("relation", table, tuple(joins), shown, domain, newest)
+    return CqlResult("relation", table, tuple(joins), shown, domain, newest, late)
 
 
 def moments(ticks: Ints, domain: TimeDomain) -> Any:

@@ -84,14 +84,14 @@ class Binding:
         bare = replace(self.plan, windows=windows).without_cap(pooled=False)
         oracle_rows = self.oracle_rows if isinstance(getattr(query.policy, "statistics", None), Oracle) else 0
         plan, recall_bytes = _with_budget(bare, query, oracle_rows)
-        announce(query, False)  # a policy begins when something changes
+        announce(query, False, plan.is_pair)  # a policy begins when something changes
         return replace(self, query=query, plan=plan, recall_bytes=recall_bytes, oracle_rows=oracle_rows)
 
 
 def bind(query: Query, schemas: dict[str, pa.Schema], own_clock: bool = True) -> Binding:
     """Check a query against its streams' schemas and plan it; the last ones are remembered."""
     binding = _bound(_Asked(query, schemas, own_clock))
-    announce(query, binding.plan.defers)
+    announce(query, binding.plan.defers, binding.plan.is_pair)
     return binding
 
 

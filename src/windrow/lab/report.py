@@ -79,7 +79,8 @@ def command(one: Found) -> str:
 
 
 def _seeds(seeds: list[int]) -> str:
-    return "one run, nothing is random" if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}"
+    """Which seeds there were: every point is measured once under each."""
+    return f"{seeds[0]} alone, one run of each point" if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}"
 
 
 def _cell(text: str) -> str:

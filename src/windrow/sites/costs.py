@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from math import ceil, exp, expm1
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, get_args
 
 import pyarrow as pa
 
@@ -25,6 +25,7 @@ from windrow.sites.links import BARE_BYTES, HEADER_BYTES, Links
 from windrow.sites.messages import body_bytes
 
 Objective = Literal["time", "bytes", "money"]
+OBJECTIVES = get_args(Objective)
 
 ROW_SECONDS = 1e-6  # reading a row, in the corrected model (and in the simulator)
 ENVELOPE = 96  # the header of a message without rows, JSON and all

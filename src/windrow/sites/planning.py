@@ -16,7 +16,7 @@ from windrow.engine.intake import as_table
 from windrow.errors import SpecError
 from windrow.record import listed, name_text, number, one_of, whole
 from windrow.sites.bound import Bound
-from windrow.sites.costs import Corrected, Model, Objective, Paper
+from windrow.sites.costs import OBJECTIVES, Corrected, Model, Objective, Paper
 from windrow.sites.figures import Figures, earliest, measured
 from windrow.sites.links import Links
 from windrow.sites.planners import PLANNERS, Choice, Search, plan_all, shared, total
@@ -81,9 +81,24 @@ class Planned:
         """Bytes that are shipped in a second."""
         return sum(line["bytes_per_s"] for line in self.lines())
 
+    def everything(self) -> tuple[str, float]:
+        """Where all rows that can match would be shipped (for the result, or for few bytes), and bytes a second."""
+        model = self.search.model
+
+        def shipped(site: str) -> float:
+            parts = [(name, there) for name, there in model.sites.items() if there != site]
+            ships = (
+                model.ship(there, site, "rows", model.bound.columns((name,)), model.figures.rates[name])
+                for name, there in parts
+            )
+            return sum(ship.bytes for ship in ships) / model.figures.tau
+
+        places = [self.plan.result_at] if self.plan.result_at else list(dict.fromkeys(model.sites.values()))
+        return min(((site, shipped(site)) for site in places), key=lambda found: found[1])
+
     def explain(self) -> str:
         """A drawing of the plan, and a table of what every step ships."""
-        table = Table(box=box.SIMPLE)
+        table = Table(box=box.SIMPLE, pad_edge=False)
         for name in ("rows of", "meet", "by", "from", "to", "what", "bytes/s", "messages/s", "delay"):
             table.add_column(name, justify="right" if name in ("bytes/s", "messages/s", "delay") else "left")
         for x in self.lines():
@@ -91,8 +106,11 @@ class Planned:
             table.add_row(x["head"], x["meets"], x["program"], x["from"], x["to"], x["what"], *figures)
         out = StringIO()
         Console(file=out, width=140).print(table)
+        drawn = "\n".join(line.rstrip() for line in out.getvalue().splitlines() if line.strip())
         ended = f"{self.planner}: {self.bytes:,.0f} bytes/s, {self.search.model.objective} {self.cost:,.4g} per second"
-        return f"{self.drawing()}\n\n{out.getvalue().strip()}\n\n{ended}"
+        site, everything = self.everything()
+        ended += f"\nto ship everything to {site}: {everything:,.0f} bytes/s" if self.bytes else ""
+        return f"{self.drawing()}\n\n{drawn}\n\n{ended}"
 
     def drawing(self) -> str:
         """Each sequence on a line: where its rows are, and which window they meet by which program."""
@@ -129,7 +147,7 @@ def plan(
         programs: the programs that may be used; all, if none is named.
         step_seconds: how long a unit of time takes, where times are plain numbers.
     """
-    one_of(objective, ("time", "bytes", "money"), "objective")
+    one_of(objective, OBJECTIVES, "objective")
     one_of(planner, ("auto", *PLANNERS), "planner")
     kind = _MODELS[one_of(model, tuple(_MODELS), "model")]
     _check_places(query, sites, result_at)

@@ -34,9 +34,12 @@ from typing import Any
 import pyarrow as pa
 
 from windrow.errors import InputError, SpecError, alternatives
+from windrow.record import one_of
 from windrow.sites.bound import Bound
+from windrow.sites.costs import OBJECTIVES
 from windrow.sites.council import Replan
 from windrow.sites.links import Links
+from windrow.sites.planners import PLANNERS
 from windrow.sites.planning import Planned
 from windrow.sites.plans import Plan
 from windrow.spec import Query, Stream, Window
@@ -184,8 +187,8 @@ def setting_of(data: Any, folder: Path = Path()) -> Setting:
         interval=given.get("interval", "1 s"),
         delay=given.get("delay", 0),
         result_at=given.get("result_at"),
-        objective=given.get("objective", "time"),
-        planner=given.get("planner", "auto"),
+        objective=one_of(given.get("objective", "time"), OBJECTIVES, "objective"),
+        planner=one_of(given.get("planner", "auto"), ("auto", *PLANNERS), "planner"),
         origin=given.get("origin"),
         step_seconds=float(given.get("step_seconds", 1.0)),
         data=given,

@@ -150,6 +150,10 @@ def _part(value: object) -> float:
         raise SpecError(f"memory: a share must be a finite number, got {value!r}")
     if value <= 0:
         raise MemoryTooSmall(f"memory must be more than 0% of the exact join's need, got {value * 100:g}%")
+    if value > 1:
+        raise SpecError(
+            f"memory must be at most 100% of the exact join's need, got {value * 100:g}%; leave it out for no limit"
+        )
     return float(value)
 
 

@@ -162,8 +162,8 @@ class Demoted:
     def _unwritable(self, error: OSError) -> InputError:
         """The error of a folder in which nothing can be kept."""
         return InputError(
-            f"demoted rows cannot be kept in {self.folder or tempfile.gettempdir()!r}: {error.strerror or error}; give "
-            "a folder that can be written: on_violation=windrow.Demote(folder=…)"
+            f"demoted rows cannot be kept in {self.folder or tempfile.gettempdir()!r}: {error.strerror or error}; name "
+            "a folder that can be written in on_violation="
         )
 
     def copied(self) -> Demoted:
