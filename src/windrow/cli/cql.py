@@ -72,7 +72,7 @@ def cql(
     """
     from windrow.cli.inputs import by_stream
     from windrow.cql import Cql
-    from windrow.engine.announced import compile_clock
+    from windrow.kernels.notice import NOTICE
 
     asked_text = _text(query)
     try:
@@ -91,10 +91,9 @@ def cql(
         explained = asked.explain(tables or None) if explain else None
         result, seconds = None, 0.0
         if tables:
-            with compile_clock() as compiled:
-                begun = perf_counter()
-                result = asked.run(tables, time=times, lateness=lateness, **options)
-                seconds = perf_counter() - begun - compiled()
+            begun = perf_counter() - NOTICE.seconds
+            result = asked.run(tables, time=times, lateness=lateness, **options)
+            seconds = perf_counter() - NOTICE.seconds - begun
     except CqlError as error:
         raise CqlError(_one_line(error, asked_text)) from None
     if result is not None and output is not None:

@@ -149,7 +149,6 @@ def _warm_up(query: Query, tables: dict[str, pa.Table]) -> None:
 def _join(query: Query, tables: dict[str, pa.Table], output: Path, recall: bool, errors: Any) -> Any:
     """Join, and write the matches as they come."""
     from windrow.cli.report import Summary, tick_of
-    from windrow.engine.announced import compile_clock
     from windrow.feed import CodedTables, engine_for
     from windrow.kernels.notice import NOTICE
 
@@ -161,10 +160,9 @@ def _join(query: Query, tables: dict[str, pa.Table], output: Path, recall: bool,
             engine = engine_for(query, tables, recall)
     else:
         engine = engine_for(query, tables, recall)
-    with compile_clock() as compiled:
-        started = perf_counter()
-        _write(engine, tables, output, errors)
-        seconds = perf_counter() - started - compiled()
+    started = perf_counter() - NOTICE.seconds
+    _write(engine, tables, output, errors)
+    seconds = perf_counter() - NOTICE.seconds - started
     unit = engine.bound()[0].domain.unit
     return Summary(engine.metrics, _budget(query, engine), seconds, str(output), tick_of(unit))
 

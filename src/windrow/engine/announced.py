@@ -1,8 +1,7 @@
 """What is said while the kernels of a join are compiled: which join it is, and how long that takes."""
 
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
-from time import perf_counter
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
 
 from windrow.kernels.notice import NOTICE
 from windrow.spec import Query
@@ -44,33 +43,6 @@ def together(what: str, policies: Iterable[str]) -> AbstractContextManager[None]
     """What is compiled inside is compiled for all these, and joins of two streams."""
     each = [_seconds(policy, False) for policy in policies]
     return NOTICE.pinned(what, max(each) + FURTHER * (sum(each) - max(each)))
-
-
-@contextmanager
-def compile_clock() -> Iterator[Callable[[], float]]:
-    """How many seconds of what is done inside are compiling, or waiting for another process that compiles the same."""
-    began, ended, open_, since, spent = NOTICE.began, NOTICE.ended, 0, 0.0, 0.0
-
-    def begin() -> None:
-        nonlocal open_, since
-        if open_ == 0:
-            since = perf_counter()
-        open_ += 1
-        began()
-
-    def end() -> None:
-        nonlocal open_, spent
-        ended()
-        open_ -= 1
-        if open_ == 0:
-            spent += perf_counter() - since
-
-    vars(NOTICE).update(began=begin, ended=end)
-    try:
-        yield lambda: spent
-    finally:
-        for name in ("began", "ended"):
-            vars(NOTICE).pop(name)
 
 
 def _seconds(policy: str, several: bool) -> float:

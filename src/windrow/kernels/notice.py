@@ -30,6 +30,7 @@ class Notice:
         self._told: set[str] = set()
         self._depth = 0
         self._wall = self._core = self._spent = self._spent_core = 0.0
+        self._began = self._all = 0.0
         self._timer: threading.Timer | None = None
 
     def describe(self, what: str, seconds: float | None) -> None:
@@ -61,6 +62,8 @@ class Notice:
     def began(self) -> None:
         """A function is being compiled; functions that it calls may follow inside."""
         self._depth += 1
+        if self._depth == 1:
+            self._began = time.perf_counter()
         if self._depth > 1 or self._said:
             return
         self._wall, self._core = time.perf_counter(), time.process_time()
@@ -71,11 +74,18 @@ class Notice:
     def ended(self) -> None:
         """The function is there."""
         self._depth -= 1
+        if self._depth == 0:
+            self._all += time.perf_counter() - self._began
         if self._depth == 0 and self._timer is not None:
             self._timer.cancel()
             self._timer = None
             self._spent += time.perf_counter() - self._wall
             self._spent_core += time.process_time() - self._core
+
+    @property
+    def seconds(self) -> float:
+        """How long this process has compiled so far, or waited for another one that compiles the same."""
+        return self._all
 
     def _speak(self) -> None:
         if self._said:
