@@ -165,6 +165,13 @@ PARTS = (
         saved="ages",
         carried="same",
     ),
+    Part(
+        Head.prospects_at,
+        "partners met and rows held, by partners so far and age",
+        lambda p, _: (p.streams, at.PR_SIZE if p.judges else 0),
+        saved="prospects",
+        carried="learned",
+    ),
     Part(Head.indexes_at, "lines of ordered indexes", lambda p, _: (len(p.indexed()), at.INDEX_SIZE)),
     Part(
         Head.sketch_at,
