@@ -15,7 +15,7 @@ WORTH is what a row brings per arrival if it is held until the best age to let i
 as good as the rest of its class, so that it is tried. Ages are parts of the window, finer where rows are young; between
 two ages WORTH is drawn as a line. Rows of the last class differ: theirs is multiplied by their count over the usual one.
 
-As long as counts and prospects do not contradict each other, counts decide alone (`contradicted`).
+As long as counts and prospects do not contradict each other, counts decide alone (`decided`).
 """
 
 import math
@@ -33,11 +33,12 @@ LAST = CLASSES - 1
 LEAST_STEP = 256  # arrivals between two looks, at least: as many as there are residents
 FINEST = 256.0  # the youngest rows are younger than this part of a window
 GRAIN = 1024.0  # counts are summed up in such parts of an arrival: a sum of whole numbers has no order
-LOOKS = 2  # before nothing that was met is believed
+LOOKS = 4  # before it is believed that nothing is met
+SELDOM = 64  # arrivals of which less than one meets anybody
 SHARE = 0.125  # of what is held must be of a class before it speaks against counts
 POOR = 16.0  # so many times less than the mean is as good as nothing
 TWICE = 2.0
-KNOWN = 16.0  # arrivals that must have been met, or been missing
+KNOWN, LITTLE = 16.0, 4.0  # arrivals that must have been met, or been missing
 
 
 @inline
@@ -156,11 +157,11 @@ def look(h: Any, words: Any) -> None:
     m.head.look_next = m.head.arrivals + max(rows // 4, LEAST_STEP)
     m.head.looks += 1
     estimate(m)
-    decided = contradicted(m)
-    if decided != m.head.judging:
-        m.head.judging = decided
+    judging = decided(m)
+    if judging != m.head.judging:
+        m.head.judging = judging
         h.rank_all(h, m)
-    elif decided and m.head.ranking != 0:
+    elif judging and m.head.ranking != 0:
         for stream in range(2):
             rank_anew(h, m, stream)
     fade(m)
@@ -230,12 +231,53 @@ def estimate(m: Memory) -> None:
 
 
 @inline
-def contradicted(m: Memory) -> int:
-    """Whether rows for which partners have come meet surely less than counts say: next to nothing, or less than rows
-    for which fewer have come."""
-    if m.head.looks < LOOKS:
-        return m.head.judging
-    return 1
+def decided(m: Memory) -> int:
+    """Whether prospects rank from now on: they do when something speaks against counts, until nothing does any more and
+    something speaks for them. Where memory as a whole meets next to nothing, they can only do better."""
+    rows, mean, held = stream_at(m, 0).rows + stream_at(m, 1).rows, mean_rate(m), 0.0
+    for kind in range(CLASSES):
+        held += of_both(m, PR_HELD, kind)
+    if m.head.looks >= LOOKS and mean * rows * SELDOM < 1.0:
+        return 1
+    for stream in range(2):
+        for kind in range(1, CLASSES):
+            if speaks_against(m, stream, kind, held, mean):
+                return 1
+    return 1 if m.head.judging and not speaks_for(m, held) else 0
+
+
+@inline
+def of_both(m: Memory, what: int, kind: int) -> float:
+    """What was met or held of a class of both streams."""
+    return total(m, what, 0, kind) + total(m, what, 1, kind)
+
+
+@inline
+def speaks_against(m: Memory, stream: int, kind: int, all_held: float, mean: float) -> bool:
+    """Whether rows of a class meet next to nothing, or surely less than those of a lower class: counts take them for
+    better. It takes less to go on than to begin."""
+    met, held = total(m, PR_MET, stream, kind), total(m, PR_HELD, stream, kind)
+    known, times = (KNOWN, POOR) if m.head.judging == 0 else (LITTLE, TWICE)
+    if m.head.judging == 0 and held < SHARE * all_held:
+        return False
+    if times * (met + 1.0) < mean * held:
+        return True
+    for other in range(2):
+        for lower in range(kind):
+            there = total(m, PR_MET, other, lower)
+            expected = there / max(total(m, PR_HELD, other, lower), 1.0) * held
+            if there >= known and expected > TWICE * met + known:
+                return True
+    return False
+
+
+@inline
+def speaks_for(m: Memory, held: float) -> bool:
+    """Whether all but few have had many partners, or those that had one have no less than those that had none."""
+    if of_both(m, PR_HELD, LAST) >= (1.0 - SHARE) * held:
+        return True
+    one, none = of_both(m, PR_MET, 1), of_both(m, PR_MET, 0)
+    return one >= LITTLE and one * of_both(m, PR_HELD, 0) >= none * of_both(m, PR_HELD, 1)
 
 
 @inline
