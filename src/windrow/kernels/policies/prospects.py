@@ -156,8 +156,9 @@ def look(h: Any, words: Any) -> None:
         count_held(h, m, stream, step)
     m.head.look_next = m.head.arrivals + max(rows // 4, LEAST_STEP)
     m.head.looks += 1
-    estimate(m)
     judging = decided(m)
+    if judging:
+        estimate(m)
     if judging != m.head.judging:
         m.head.judging = judging
         h.rank_all(h, m)
@@ -233,17 +234,20 @@ def estimate(m: Memory) -> None:
 @inline
 def decided(m: Memory) -> int:
     """Whether prospects rank from now on: they do when something speaks against counts, until nothing does any more and
-    something speaks for them. Where memory as a whole meets next to nothing, they can only do better."""
+    something speaks for them. Where memory as a whole meets next to nothing, they can only do better; and where all
+    but few rows have had many partners, counts tell most."""
     rows, mean, held = stream_at(m, 0).rows + stream_at(m, 1).rows, mean_rate(m), 0.0
     for kind in range(CLASSES):
         held += of_both(m, PR_HELD, kind)
+    if of_both(m, PR_HELD, LAST) >= (1.0 - SHARE) * held:
+        return 0
     if m.head.looks >= LOOKS and mean * rows * SELDOM < 1.0:
         return 1
     for stream in range(2):
         for kind in range(1, CLASSES):
             if speaks_against(m, stream, kind, held, mean):
                 return 1
-    return 1 if m.head.judging and not speaks_for(m, held) else 0
+    return 1 if m.head.judging and not speaks_for(m) else 0
 
 
 @inline
@@ -272,10 +276,8 @@ def speaks_against(m: Memory, stream: int, kind: int, all_held: float, mean: flo
 
 
 @inline
-def speaks_for(m: Memory, held: float) -> bool:
-    """Whether all but few have had many partners, or those that had one have no less than those that had none."""
-    if of_both(m, PR_HELD, LAST) >= (1.0 - SHARE) * held:
-        return True
+def speaks_for(m: Memory) -> bool:
+    """Whether rows that had one partner meet no less than those that had none."""
     one, none = of_both(m, PR_MET, 1), of_both(m, PR_MET, 0)
     return one >= LITTLE and one * of_both(m, PR_HELD, 0) >= none * of_both(m, PR_HELD, 1)
 
