@@ -36,6 +36,7 @@ GRAIN = 1024.0  # counts are summed up in such parts of an arrival: a sum of who
 LOOKS = 4  # before it is believed that nothing is met
 SELDOM = 64  # arrivals of which less than one meets anybody
 SHARE = 0.125  # of what is held must be of a class before it speaks against counts
+FEW = 0.03125  # and of a class that it is compared with
 POOR = 16.0  # so many times less than the mean is as good as nothing
 TWICE = 2.0
 KNOWN, LITTLE = 16.0, 4.0  # arrivals that must have been met, or been missing
@@ -268,9 +269,8 @@ def speaks_against(m: Memory, stream: int, kind: int, all_held: float, mean: flo
         return True
     for other in range(2):
         for lower in range(kind):
-            there = total(m, PR_MET, other, lower)
-            expected = there / max(total(m, PR_HELD, other, lower), 1.0) * held
-            if there >= known and expected > TWICE * met + known:
+            there, beside = total(m, PR_MET, other, lower), total(m, PR_HELD, other, lower)
+            if there >= known and beside >= FEW * all_held and there / beside * held > TWICE * met + known:
                 return True
     return False
 
