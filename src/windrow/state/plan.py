@@ -328,11 +328,6 @@ class Plan:
         return self.value is not None
 
     @cached_property
-    def judges(self) -> bool:
-        """Whether prospects are kept (kernels/policies/prospects.py)."""
-        return self.keeps("prospects") and self.streams == 2 and not self.by_row
-
-    @cached_property
     def credited(self) -> bool:
         """Whether the policy gives credits."""
         return self.keeps("credits")

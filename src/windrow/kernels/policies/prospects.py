@@ -147,7 +147,7 @@ def is_due(m: Memory) -> bool:
 def look(h: Any, words: Any) -> None:
     """Look at residents: what is held, what that is worth, and whether counts are contradicted."""
     m = memory_of(words)
-    step = float(m.head.arrivals - m.head.looked)
+    step = float(m.head.arrivals - m.head.looked) if m.head.looks > 0 else 0.0
     m.head.looked = m.head.arrivals
     m.head.looked_clock = m.head.clock
     rows = 0
