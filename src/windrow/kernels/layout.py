@@ -219,7 +219,7 @@ class Stream(Record):
     demoted = word("those of the released that went to disk", saved=True, moved="always")
     last_time = word("the latest time that came", saved=True, moved="always")
     rank = word("rows that came", saved=True, moved="always")
-    looked_rank = word("the same when residents were last looked at (policies/prospects.py)", saved=True, moved="always")
+    looked_rank = word("the same at the last look at residents (policies/prospects.py)", saved=True, moved="always")
     seen = real("a fading count of arrivals (sampler.py)", saved=True, moved="always")
     seen_first = word("the first time that it knows", saved=True, moved="always")
     seen_last = word("the last", saved=True, moved="always")

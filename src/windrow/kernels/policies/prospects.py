@@ -13,7 +13,8 @@ which it is held. Per stream, class c and age a:
 
 WORTH is what a row brings per arrival if it is held until the best age to let it go. What was never held is taken to be
 as good as the rest of its class, so that it is tried. Ages are parts of the window, finer where rows are young; between
-two ages WORTH is drawn as a line. Rows of the last class differ: theirs is multiplied by their count over the usual one.
+two ages WORTH is drawn as a line. Rows of the last class differ in popularity: theirs is multiplied by their count over
+the usual one.
 
 As long as counts and prospects do not contradict each other, counts decide alone (`decided`).
 """
@@ -23,12 +24,13 @@ from typing import Any
 
 from windrow.kernels.apart import apart, length
 from windrow.kernels.jit import inline, inner
-from windrow.kernels.layout import ENDLESS, PR_HELD, PR_MET, PR_SIZE, PR_USUAL, PR_WORTH, PROSPECT_AGES, PROSPECT_CLASSES
+from windrow.kernels.layout import ENDLESS, PR_HELD, PR_MET, PR_SIZE, PR_USUAL, PR_WORTH
+from windrow.kernels.layout import PROSPECT_AGES as AGES
+from windrow.kernels.layout import PROSPECT_CLASSES as CLASSES
 from windrow.kernels.memory import Memory, memory_of
 from windrow.kernels.places import chain, key_at, key_of, link_at, slot_at, stream_at
 from windrow.kernels.policies.ranked import clock, touch_group
 
-AGES, CLASSES = PROSPECT_AGES, PROSPECT_CLASSES
 LAST = CLASSES - 1
 LEAST_STEP = 256  # arrivals between two looks, at least: as many as there are residents
 FINEST = 256.0  # the youngest rows are younger than this part of a window
