@@ -139,6 +139,12 @@ def count_of(h: Any, m: Memory, record: Key, stream: int) -> float:
 
 
 @inline
+def count_unit(h: Any, m: Memory) -> float:
+    """What an arrival adds to such a count."""
+    return m.head.weight if m.head.choice & BRIEF else 1.0
+
+
+@inline
 def group_score(h: Any, m: Memory, key: int, stream: int) -> float:
     """How often partners of a key arrive or, where that is contradicted, what such rows still meet."""
     if m.head.judging == 0:
@@ -161,7 +167,7 @@ def only_rises(h: Any, m: Memory) -> bool:
 
 @inline
 def rescaled(h: Any, m: Memory, least: float) -> None:
-    """Weights are smaller by a factor, and so is the usual count."""
-    if prospects.judges(m):
+    """Weights are smaller by a factor, and so is the usual count, if it goes by them."""
+    if prospects.judges(m) and m.head.choice & BRIEF:
         for stream in range(2):
             m.x[prospects.prospects_at(m, stream) + PR_USUAL] *= least

@@ -32,7 +32,7 @@ from windrow.kernels.places import chain, key_at, key_of, link_at, slot_at, stre
 from windrow.kernels.policies.ranked import clock, touch_group
 
 LAST = CLASSES - 1
-LEAST_STEP = 256  # arrivals between two looks, at least: as many as there are residents
+LEAST_STEP = 256  # arrivals between two looks, at least; else a quarter of the residents
 FINEST = 256.0  # the youngest rows are younger than this part of a window
 GRAIN = 1024.0  # counts are summed up in such parts of an arrival: a sum of whole numbers has no order
 LOOKS = 4  # before it is believed that nothing is met
@@ -174,17 +174,17 @@ def look(h: Any, words: Any) -> None:
 @inline
 def count_held(h: Any, m: Memory, stream: int, step: float) -> None:
     """Count who stands for the keys of a stream, and the usual count of those in the last class."""
-    total, many, slot = 0, 0, stream_at(m, stream).oldest
+    parts, many, slot, unit = 0, 0, stream_at(m, stream).oldest, h.count_unit(h, m)
     while slot >= 0:
         if link_at(m, slot, 0).older < 0:
             record = key_at(m, 0, key_of(m, slot, 0))
             kind = class_of(chain(record, 1 - stream).freq)
             m.x[cell(m, stream, kind, age_now(m, slot, stream)) + PR_HELD] += step
             if kind == LAST:
-                total += int(GRAIN * h.count_of(h, m, record, stream) / m.head.weight)
+                parts += int(GRAIN * h.count_of(h, m, record, stream) / unit)
                 many += 1
         slot = slot_at(m, slot).newer
-    m.x[prospects_at(m, stream) + PR_USUAL] = m.head.weight * max(total, 1) / (GRAIN * max(many, 1))
+    m.x[prospects_at(m, stream) + PR_USUAL] = unit * max(parts, 1) / (GRAIN * max(many, 1))
 
 
 @inline
