@@ -466,10 +466,10 @@ def test_keys_that_come_once_are_kept_until_they_have(memory: Any) -> None:
     assert min(ratios.values()) >= NEVER_FAR and np.mean(list(ratios.values())) >= NEAR, ratios
 
 
-@pytest.mark.parametrize("name", ["late", "with popular keys"])
+@pytest.mark.parametrize("name", ["late", "one to three", "facts after"])
 @pytest.mark.parametrize("memory", ["64 kB", 100, wr.Memory(100, split=True)])
 def test_what_still_comes_is_in_snapshots(name: str, memory: Any) -> None:
-    """And does not depend on batches; it decides before the end."""
+    """And it is what decides, before the end."""
     streams = [wr.Stream(side, "t", 2_000) for side in "ab"]
     engine, plain = (wr.Engine(query(memory, streams=streams), count_only=True) for _ in range(2))
     decided = False

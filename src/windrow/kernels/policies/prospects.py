@@ -207,31 +207,52 @@ def total(m: Memory, what: int, stream: int, kind: int) -> float:
 
 
 @inline
+def all_met(m: Memory) -> float:
+    """What all rows met."""
+    found = 0.0
+    for kind in range(CLASSES):
+        found += of_both(m, PR_MET, kind)
+    return found
+
+
+@inline
+def all_held(m: Memory) -> float:
+    """For how many arrivals rows were held."""
+    found = 0.0
+    for kind in range(CLASSES):
+        found += of_both(m, PR_HELD, kind)
+    return found
+
+
+@inline
 def mean_rate(m: Memory) -> float:
     """What all rows meet per arrival for which they are held."""
-    met, held = 0.0, 0.0
-    for stream in range(2):
-        for kind in range(CLASSES):
-            met += total(m, PR_MET, stream, kind)
-            held += total(m, PR_HELD, stream, kind)
-    return max(met, 1.0) / max(held, 1.0)
+    return max(all_met(m), 1.0) / max(all_held(m), 1.0)
 
 
 @inline
 def estimate(m: Memory) -> None:
-    """What rows of each class and age are worth."""
-    mean = mean_rate(m)
+    """What rows of each class and age are worth. As long as next to nothing was met the old are worth most: they stay
+    until they have been seen at every age."""
+    mean, unknown = mean_rate(m), all_met(m) < LITTLE
     for stream in range(2):
         for kind in range(CLASSES):
             rate = (total(m, PR_MET, stream, kind) + 1.0) / (total(m, PR_HELD, stream, kind) + 1.0 / mean)
             for age in range(AGES):
-                best, gain, span = 0.0, 0.0, 0.0
-                for later in range(age, AGES):
-                    at = cell(m, stream, kind, later)
-                    gain += width(later) * (m.x[at + PR_MET] + 1.0) / (m.x[at + PR_HELD] + 1.0 / rate)
-                    span += width(later)
-                    best = max(best, gain / span)
-                m.x[cell(m, stream, kind, age) + PR_WORTH] = best
+                worth = mean * (1 + age) if unknown else best_mean(m, stream, kind, age, rate)
+                m.x[cell(m, stream, kind, age) + PR_WORTH] = worth
+
+
+@inline
+def best_mean(m: Memory, stream: int, kind: int, age: int, rate: float) -> float:
+    """The most that the mean of the rates of a class from an age on can be; where nothing is known, a rate is given."""
+    best, gain, span = 0.0, 0.0, 0.0
+    for later in range(age, AGES):
+        at = cell(m, stream, kind, later)
+        gain += width(later) * (m.x[at + PR_MET] + 1.0) / (m.x[at + PR_HELD] + 1.0 / rate)
+        span += width(later)
+        best = max(best, gain / span)
+    return best
 
 
 @inline
@@ -239,9 +260,7 @@ def decided(m: Memory) -> int:
     """Whether prospects rank from now on: they do when something speaks against counts, until nothing does any more and
     something speaks for them. Where memory as a whole meets next to nothing, they can only do better; and where all
     but few rows have had many partners, counts tell most."""
-    rows, mean, held = stream_at(m, 0).rows + stream_at(m, 1).rows, mean_rate(m), 0.0
-    for kind in range(CLASSES):
-        held += of_both(m, PR_HELD, kind)
+    rows, mean, held = stream_at(m, 0).rows + stream_at(m, 1).rows, mean_rate(m), all_held(m)
     if of_both(m, PR_HELD, LAST) >= (1.0 - SHARE) * held:
         return 0
     if m.head.looks >= LOOKS and mean * rows * SELDOM < 1.0:
@@ -260,19 +279,19 @@ def of_both(m: Memory, what: int, kind: int) -> float:
 
 
 @inline
-def speaks_against(m: Memory, stream: int, kind: int, all_held: float, mean: float) -> bool:
+def speaks_against(m: Memory, stream: int, kind: int, whole: float, mean: float) -> bool:
     """Whether rows of a class meet next to nothing, or surely less than those of a lower class: counts take them for
     better. It takes less to go on than to begin."""
     met, held = total(m, PR_MET, stream, kind), total(m, PR_HELD, stream, kind)
     known, times = (KNOWN, POOR) if m.head.judging == 0 else (LITTLE, TWICE)
-    if m.head.judging == 0 and held < SHARE * all_held:
+    if m.head.judging == 0 and held < SHARE * whole:
         return False
     if times * (met + 1.0) < mean * held:
         return True
     for other in range(2):
         for lower in range(kind):
             there, beside = total(m, PR_MET, other, lower), total(m, PR_HELD, other, lower)
-            if there >= known and beside >= FEW * all_held and there / beside * held > TWICE * met + known:
+            if there >= known and beside >= FEW * whole and there / beside * held > TWICE * met + known:
                 return True
     return False
 
