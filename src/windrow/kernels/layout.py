@@ -71,6 +71,13 @@ class Head(Record):
     half_life = word("the half-life that AUTO has chosen", saved=True, moved="learned")
     mix = real("what all arrivals weigh beside recent ones (AUTO)", saved=True, moved="learned")
     mix_until = real("the weight at which that is raised", saved=True, moved="learned")
+    # prospects (policies/prospects.py)
+    judging = word("whether rows are ranked by them", saved=True, moved="learned")
+    looks = word("how often residents were looked at", saved=True, moved="learned")
+    looked = word("arrivals when they last were", saved=True, moved="learned")
+    look_next = word("arrivals when they will be", saved=True, moved="learned")
+    looked_clock = word("the latest time then", saved=True, moved="learned")
+    faded = real("when what is known of them was last halved", saved=True, moved="learned")
     # switches
     by_row = word("whether each resident is a leaf of its own")
     statistic = word("who counts arrivals")
@@ -177,6 +184,7 @@ class Head(Record):
     levels_at = word()
     trials_at = word()
     ages_at = word()
+    prospects_at = word()
     slots_at = word()
     dense_at = word()
     tables_at = word()
@@ -211,6 +219,7 @@ class Stream(Record):
     demoted = word("those of the released that went to disk", saved=True, moved="always")
     last_time = word("the latest time that came", saved=True, moved="always")
     rank = word("rows that came", saved=True, moved="always")
+    looked_rank = word("the same at the last look at residents (policies/prospects.py)", saved=True, moved="always")
     seen = real("a fading count of arrivals (sampler.py)", saved=True, moved="always")
     seen_first = word("the first time that it knows", saved=True, moved="always")
     seen_last = word("the last", saved=True, moved="always")
@@ -447,6 +456,10 @@ TRIALS = 13  # initial credits that the tuner knows: the shares 1 - 2 ** -k
 # a stream's line of ages: the age up to which its rows pay, matches by age, departures by age
 A_LIMIT, A_MATCHES, AGE_BINS = 0, 1, 64
 A_GONE, AGE_SIZE = A_MATCHES + AGE_BINS, A_MATCHES + 2 * AGE_BINS
+# a stream's line of prospects: what was met and held by class and age, what that is worth, the usual count
+PROSPECT_CLASSES, PROSPECT_AGES = 4, 11
+PR_MET, PR_HELD, PR_WORTH, PR_USUAL = (k * PROSPECT_CLASSES * PROSPECT_AGES for k in range(4))
+PR_SIZE = PR_USUAL + 1
 # a block of an ordered index: count, numbers, slots
 BLOCK = 128
 FILLED = BLOCK * 3 // 4  # what two neighbours hold at least together, so that a block just split is not merged at once

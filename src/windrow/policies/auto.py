@@ -16,9 +16,14 @@ class Auto(Policy):
     and where a key that comes on one stream is about to come on the other, arrivals of all streams tell more than the
     partner's alone. Which of these holds cannot be known beforehand and may change. So forks of the join, each counting
     in another way, run beside it for a while, over a sample of the rows where memory is large, and the join goes by
-    the one that matches most. When it fails: on streams of a few windows, before it has found out, or where a handful
+    the one that matches most. Where keys are all but unique counts say the opposite: a row whose partner has come
+    counts most, and will meet nobody. So it learns, from two streams with a common key, how many partners still come
+    for rows that have had none, one, or some, at which age, and goes by that as long as it contradicts the counts, in
+    memory of any size. When it fails: on streams of a few windows, before it has found out, or where a handful
     of bursts makes most of the matches, so that the past says nothing. In a budget in bytes nothing is tried where the
     streams have no one key in common: it then counts all arrivals and recent ones.
+
+    Rows under keys of their own cost more bytes than with RAND or FIFO: where nothing tells them apart, it holds fewer.
 
     Needs no statistics to be named: it keeps its own, of the past alone. One part in 32 of a budget in bytes is for its
     forks; below about 5 MB nothing is tried, nor set aside.

@@ -93,6 +93,11 @@ def _steps(words: Callable[[Plan], int]) -> Callable[[Plan, Capacity], tuple[int
     return lambda p, _: (p.routes, (p.streams - 1) * words(p))
 
 
+def judges(plan: Plan) -> bool:
+    """Whether prospects are kept (kernels/policies/prospects.py)."""
+    return plan.keeps("prospects") and plan.streams == 2 and not plan.by_row
+
+
 def _release(plan: Plan, lines: str, words: int) -> tuple[int, int]:
     """The size of what a join that releases has."""
     return (0 if plan.release is None else len(getattr(plan.release, lines))), words
@@ -164,6 +169,13 @@ PARTS = (
         lambda p, _: (p.streams, at.AGE_SIZE if p.keeps("ages") else 0),
         saved="ages",
         carried="same",
+    ),
+    Part(
+        Head.prospects_at,
+        "partners met and rows held, by partners so far and age",
+        lambda p, _: (p.streams, at.PR_SIZE if judges(p) else 0),
+        saved="prospects",
+        carried="learned",
     ),
     Part(Head.indexes_at, "lines of ordered indexes", lambda p, _: (len(p.indexed()), at.INDEX_SIZE)),
     Part(

@@ -11,15 +11,16 @@ the one or the other or both, of the partners' streams or of all streams togethe
 from typing import Any
 
 from windrow.kernels.jit import inline
-from windrow.kernels.layout import BRIEF, CHOICE_WORDS, MIXED, POOLED, Key
+from windrow.kernels.layout import BRIEF, CHOICE_WORDS, MIXED, POOLED, PR_USUAL, Key
 from windrow.kernels.memory import Memory
-from windrow.kernels.places import chain, kept_at, stream_at
-from windrow.kernels.statistics.counts import worth_at
+from windrow.kernels.places import chain, kept_at, key_at, stream_at
+from windrow.kernels.policies import counting, prospects
+from windrow.kernels.statistics.counts import arrivals_of, worth_at
 
 BASE = "counting"
 TRIES = True
 WAYS = CHOICE_WORDS
-KEEPS = ("recent",)
+KEEPS = ("recent", "prospects")
 
 
 @inline
@@ -119,3 +120,54 @@ def fading_worth_at(h: Any, m: Memory, record: Key, stream: int) -> int:
 def way_fades(h: Any, way: int) -> bool:
     """Ways that look at recent arrivals do."""
     return way & BRIEF != 0
+
+
+# ------------------------------------------------------------------------------------------- prospects
+
+
+@inline
+def arrived(h: Any, m: Memory) -> None:
+    """Look at residents, every so often."""
+    if prospects.judges(m) and m.head.begun != 0 and prospects.is_due(m):
+        prospects.look(h, m.w)
+
+
+@inline
+def count_of(h: Any, m: Memory, record: Key, stream: int) -> float:
+    """How often the partners of a key arrive."""
+    return arrivals_of(h, m, record, 1 - stream)
+
+
+@inline
+def count_unit(h: Any, m: Memory) -> float:
+    """What an arrival adds to such a count."""
+    return m.head.weight if m.head.choice & BRIEF else 1.0
+
+
+@inline
+def group_score(h: Any, m: Memory, key: int, stream: int) -> float:
+    """How often partners of a key arrive or, where that is contradicted, what such rows still meet."""
+    if m.head.judging == 0:
+        return counting.group_score(h, m, key, stream)
+    return prospects.prospect(m, key, stream, arrivals_of(h, m, key_at(m, 0, key), 1 - stream))
+
+
+@inline
+def meets(h: Any, m: Memory, d: int, key: int, stream: int) -> None:
+    """A row of a stream that comes is what rows of the other one have waited for."""
+    if prospects.judges(m):
+        prospects.meet(m, key, 1 - stream)
+
+
+@inline
+def only_rises(h: Any, m: Memory) -> bool:
+    """What rows still meet falls, too."""
+    return m.head.judging == 0
+
+
+@inline
+def rescaled(h: Any, m: Memory, least: float) -> None:
+    """Weights are smaller by a factor, and so is the usual count, if it goes by them."""
+    if prospects.judges(m) and m.head.choice & BRIEF:
+        for stream in range(2):
+            m.x[prospects.prospects_at(m, stream) + PR_USUAL] *= least

@@ -84,6 +84,7 @@ def learn_links(h: Any, words: Any, r: Any, rx: Any, at: int, slot: int) -> None
 def learn_link(h: Any, m: Memory, r: Any, rx: Any, at: int, d: int, link: int, key: int) -> None:
     """Let the statistics see one key of the arriving row at a place; groups that rest on it follow."""
     stream = r[at + R_STREAM]
+    h.meets(h, m, d, key, stream)
     learn_key(h, m, d, key, stream, r[at + R_CODES + link], gain_of(m, rx, at))
     if m.head.ranking != 0 and not m.by_row and not waits(h, m):
         for other in range(m.streams):
@@ -179,6 +180,16 @@ def way(h: Any, m: Memory) -> int:
 def counted(h: Any, m: Memory, record: Key, stream: int, way: int) -> float:
     """How often a key arrives on a stream, by a way to count."""
     return chain(record, stream).freq
+
+
+@inline
+def meets(h: Any, m: Memory, d: int, key: int, stream: int) -> None:
+    """A row of a stream with a key has come, and is about to be counted."""
+
+
+@inline
+def rescaled(h: Any, m: Memory, least: float) -> None:
+    """All weights are smaller by a factor."""
 
 
 @inline

@@ -29,7 +29,7 @@ def leaving(h: Any, m: Memory, slot: int, reason: int) -> None:
 
 
 @inline
-def only_rises(h: Any) -> bool:
+def only_rises(h: Any, m: Memory) -> bool:
     """The time for which a row will be held is an estimate, which may fall."""
     return False
 

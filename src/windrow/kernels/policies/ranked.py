@@ -150,7 +150,7 @@ def waits(h: Any, m: Memory) -> bool:
     for which a row will be held is an estimate, which may fall. And not where the state lies in the cache: there it
     costs no more to touch a leaf at once than to look later whether it should have been.
     """
-    if m.by_row or m.table_size <= CACHED or not h.only_rises(h):
+    if m.by_row or m.table_size <= CACHED or not h.only_rises(h, m):
         return False
     return m.drifting == 0 or stream_at(m, 0).last_rows == 0
 
@@ -458,7 +458,7 @@ def row_score(h: Any, m: Memory, slot: int) -> float:
 
 
 @inline
-def only_rises(h: Any) -> bool:
+def only_rises(h: Any, m: Memory) -> bool:
     """Whether the priority of a group only rises with what happens to it, but for the clock."""
     return True
 

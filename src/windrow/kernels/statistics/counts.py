@@ -155,6 +155,7 @@ def scale_down(h: Any, m: Memory, least: float) -> None:
     m.head.weight *= least
     m.head.mix *= least
     m.head.mix_until *= least
+    h.rescaled(h, m, least)
     for d in range(m.dirs):
         for key in range(directory_at(m, d).top):
             record = key_at(m, d, key)

@@ -184,6 +184,8 @@ class Trials:
         shard.floats[at.Head.mix] = mean * weight * np.sqrt(MIX_STEP) if choice.mixed else 0.0
         shard.floats[at.Head.mix_until] = weight * MIX_STEP if choice.mixed else np.inf
         block.write_growth(shard.words)
+        if shard.words[at.Head.looks]:  # other counts have another usual one
+            shard.words[at.Head.look_next] = int(shard.words[at.Head.arrivals]) + 1
         maintenance.reconsider(shard.plan.hooks, shard.words)
 
     def _weigh(self, again: bool = False) -> None:

@@ -11,6 +11,7 @@ from windrow.kernels import layout as at
 from windrow.kernels import tuner
 from windrow.kernels.layout import HIGH, LOW, NONE
 from windrow.state.block import FIRST_TRIAL
+from windrow.state.parts import judges
 from windrow.state.plan import Plan
 
 HEAVIEST = 1e100  # counts.fade scales all weights down before they pass it
@@ -41,7 +42,8 @@ def head(words: np.ndarray, plan: Plan) -> bool:
     fine &= words[at.Head.matched] <= most_matches(words, plan)
     fine &= words[at.Head.begun] == 1 or (plan.defers and words[at.Head.begun] == 0 and words[at.Head.ranking] == 0)
     fine &= words[at.Head.ranking] == 0 or (plan.ranked and words[at.Head.ranking] == 1)
-    return bool(fine) and _weights(words, plan) and _tuned(words, plan) and _sampled(words.view(np.float64))
+    learned = _weights(words, plan) and _tuned(words, plan) and _judged(words, plan)
+    return bool(fine) and learned and _sampled(words.view(np.float64))
 
 
 def most_matches(words: np.ndarray, plan: Plan) -> int:
@@ -83,6 +85,18 @@ def _tuned(words: np.ndarray, plan: Plan) -> bool:
     return fine and 0 <= start <= int(words[at.Head.matched if trial % 2 else at.Head.seq])
 
 
+def _judged(words: np.ndarray, plan: Plan) -> bool:
+    """When residents were looked at, and whether prospects rank them (policies/prospects.py)."""
+    judging, looks, looked, ahead, clock = words[
+        [at.Head.judging, at.Head.looks, at.Head.looked, at.Head.look_next, at.Head.looked_clock]
+    ].tolist()
+    faded = float(words.view(np.float64)[at.Head.faded])
+    if looks == 0 or not judges(plan):
+        return (judging, looks, looked, ahead, clock, faded) == (0, 0, 0, 0, 0, 0.0)
+    fine = judging in (0, 1) and 0 < looks <= looked <= words[at.Head.arrivals] and looked < ahead < HIGH
+    return bool(fine and LOW <= clock <= words[at.Head.clock] and np.isfinite(faded))
+
+
 def _sampled(floats: np.ndarray) -> bool:
     """The share of rows that an estimate of recall stores (Tracker._halve): halved some times, or all are."""
     share, weight = floats[[at.Head.sample_share, at.Head.sample_weight]].tolist()
@@ -96,6 +110,8 @@ def lines(words: np.ndarray, found: np.ndarray) -> bool:
     counters = found[:, [at.EXPIRED, at.RELEASED, at.SHED, at.SAMPLED, at.Stream.rank, at.Stream.demoted]]
     fine = bool(((counters >= 0) & (counters < HIGH)).all()) and bool((found[:, at.SAMPLED] <= found[:, at.SHED]).all())
     fine &= int(counters[:, 4].sum()) == words[at.Head.arrivals]  # count_row raises both
+    looked = found[:, at.Stream.looked_rank]
+    fine &= bool(((looked >= 0) & (looked <= found[:, at.Stream.rank])).all())  # prospects.look
     left = found[:, [at.SHED, at.RELEASED]].sum()  # policies/rand.py; a No row that makes room is released
     fine &= words[at.Head.random] <= int(left)
     last = found[:, at.Stream.last_time]

@@ -37,7 +37,7 @@ def layout_digest() -> str:
     """A digest of what the columns mean: it differs between versions that would misread each other."""
     records = [[value.name for value in record.words.values() if value.saved] for record in at.RECORDS]
     kept = [kept.name for kept in at.KEPT_OF_KEYS if kept.saved]
-    sizes = [at.HIST_SIZE, at.LIFE_BINS, at.GROUPS, at.STREAM_BITS]
+    sizes = [at.HIST_SIZE, at.LIFE_BINS, at.PR_SIZE, at.GROUPS, at.STREAM_BITS]
     facts = [at.LOW, records, kept, list(TABLES), TRIAL, *sizes]
     return hashlib.sha256(repr(facts).encode()).hexdigest()[:16]
 
