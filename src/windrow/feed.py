@@ -93,7 +93,7 @@ def _laid_out(binding: Binding, stream: int, rows: Rows) -> Rows:
 
 
 def feed(
-    engine: Engine, tables: Mapping[str, pa.Table], rows: int = SLICE_ROWS, pace: Pace | None = None
+    engine: Engine, tables: Mapping[str, pa.Table], rows: int = SLICE_ROWS, *, pace: Pace | None = None
 ) -> Iterator[list[Rows]]:
     """Successive slices of about `rows` rows that together hold all rows of the tables, for `Engine.take`.
 
