@@ -7,6 +7,8 @@ follow the latest time seen so far. Without one the rows are sorted first, so th
 
 A slice brings all rows up to one moment from every table, so what comes later is later than that moment, but for the
 lateness. A table that has ended, or is silent for a while, is therefore never waited for.
+
+Where matches are handed on slice by slice, a pace keeps those of one slice few, however many partners rows have.
 """
 
 import math
@@ -25,6 +27,20 @@ from windrow.state.sizes import depends_on_batch
 
 SLICE_ROWS = 1 << 18
 LATE_SLICE_ROWS = 1 << 10  # the watermark moves between slices, so lateness is judged in small ones
+FIRST_ROWS = 1 << 12  # of the first slice of a pace, whose matches nobody can foresee
+LEAST_ROWS = 1 << 8
+MOST_BYTES = 1 << 26  # of matches in a slice of a pace, about
+
+
+class Pace:
+    """How many rows the next slice takes, as the matches of the one before suggest."""
+
+    rows = FIRST_ROWS
+
+    def took(self, rows: int, found: pa.Table) -> None:
+        """A slice of so many rows has found these matches: the next one is at most four times as large."""
+        fitting = rows * MOST_BYTES // max(1, found.nbytes)
+        self.rows = max(LEAST_ROWS, min(fitting, 4 * rows, SLICE_ROWS))
 
 
 class CodedTables(dict[str, pa.Table]):
@@ -76,20 +92,28 @@ def _laid_out(binding: Binding, stream: int, rows: Rows) -> Rows:
     return replace(rows, table=rows.table.select(binding.payload[stream]).take(pa.array(rows.place)), place=None)
 
 
-def feed(engine: Engine, tables: Mapping[str, pa.Table], rows: int = SLICE_ROWS) -> Iterator[list[Rows]]:
-    """Successive slices of about `rows` rows that together hold all rows of the tables, for `Engine.take`."""
+def feed(
+    engine: Engine, tables: Mapping[str, pa.Table], rows: int = SLICE_ROWS, *, pace: Pace | None = None
+) -> Iterator[list[Rows]]:
+    """Successive slices of about `rows` rows that together hold all rows of the tables, for `Engine.take`.
+
+    With a pace they have about as many as that says when they are made, but for joins with a budget whose rows cost
+    what they cost on average in their slice: of those other slices would shed other rows.
+    """
     binding = engine.bound()[0]
     query = binding.query
     if any(stream.lateness.amount > 0 for stream in query.streams) or query.order == "arrival":
         rows = min(rows, LATE_SLICE_ROWS)
     coded = (tables if isinstance(tables, CodedTables) else CodedTables(tables)).rows(engine)
     whole = [_laid_out(binding, s, r) for s, r in enumerate(coded)]
-    if sum(len(r.time) for r in whole) <= rows:
+    averaged = [any(depends_on_batch(field.type) for field in binding.payload_schema(s)) for s in range(len(whole))]
+    if rows < SLICE_ROWS or (any(averaged) and query.memory is not None):
+        pace = None
+    if sum(len(r.time) for r in whole) <= (rows if pace is None else pace.rows):
         slices: Iterator[list[Rows]] = iter([whole])
     else:
-        cuts = _cuts([_progress(binding, r) for r in whole], rows)
+        cuts = _cuts([_progress(binding, r) for r in whole], rows, pace)
         slices = ([r.between(*cut) for r, cut in zip(whole, each, strict=True)] for each in cuts)
-    averaged = [any(depends_on_batch(field.type) for field in binding.payload_schema(s)) for s in range(len(whole))]
     for each in slices:
         yield [r.charged(binding, s) if averaged[s] else r for s, r in enumerate(each)]
 
@@ -101,14 +125,18 @@ def _progress(binding: Binding, rows: Rows) -> np.ndarray:
     return np.maximum.accumulate(rows.time) if _keeps_order(binding.query) and len(rows.time) else rows.time
 
 
-def _cuts(progress: list[np.ndarray], rows: int) -> Iterator[list[tuple[int, int]]]:
-    """Where slices of about so many rows start and end in each stream."""
+def _cuts(progress: list[np.ndarray], rows: int, pace: Pace | None) -> Iterator[list[tuple[int, int]]]:
+    """Where slices of about so many rows, or as many as a pace says, start and end in each stream."""
+    step = rows if pace is None else LEAST_ROWS
     together = np.sort(np.concatenate(progress), kind="stable")
-    starts = [0] * len(progress)
-    for cut in np.unique(np.append(together[rows - 1 :: rows], together[-1])):
-        ends = [int(np.searchsorted(time, cut, side="right")) for time in progress]
-        yield list(zip(starts, ends, strict=True))
-        starts = ends
+    moments = np.unique(np.append(together[step - 1 :: step], together[-1]))
+    ends = [np.searchsorted(time, moments, side="right") for time in progress]
+    starts, k = [0] * len(progress), -1
+    while k < len(moments) - 1:
+        k = min(k + max(1, (rows if pace is None else pace.rows) // step), len(moments) - 1)
+        here = [int(end[k]) for end in ends]
+        yield list(zip(starts, here, strict=True))
+        starts = here
 
 
 def exact_rows(query: Query, tables: Mapping[str, pa.Table]) -> list[int]:
@@ -142,11 +170,19 @@ def _parts(query: Query, tables: Mapping[str, pa.Table]) -> list[Memory] | None:
 
 
 def run(
-    engine: Engine, tables: Mapping[str, pa.Table], progress: Callable[[int], None] | None = None
+    engine: Engine,
+    tables: Mapping[str, pa.Table],
+    progress: Callable[[int], None] | None = None,
+    pace: Pace | None = None,
 ) -> Iterator[pa.Table]:
-    """Push whole tables through an engine; yields the matches, slice by slice."""
-    for rows in feed(engine, tables):
+    """Push whole tables through an engine; yields the matches, slice by slice.
+
+    With a pace the matches of a slice stay few, for those who hand them on and hold no others.
+    """
+    for rows in feed(engine, tables, pace=pace):
         matches = engine.take(rows)
+        if pace is not None and matches is not None:
+            pace.took(sum(len(r.time) for r in rows), matches)
         if matches is not None:
             yield matches
         if progress is not None:

@@ -19,7 +19,7 @@ import windrow as wr
 from windrow.errors import SnapshotError, WindrowError
 from windrow.spark import join as joining
 from windrow.spark.facts import facts_of, refuse_changes
-from windrow.spark.job import Job
+from windrow.spark.job import Job, planned
 
 PAGE = Path(__file__).parents[2] / "docs" / "spark.md"
 HONEST = [p for p in configurations() if not isinstance(getattr(p, "statistics", None), wr.statistics.Oracle)]
@@ -203,5 +203,14 @@ def test_matches_that_carry_the_watermark_no_longer() -> None:
     with pytest.raises(SnapshotError, match=r"matches did not carry the watermark and now do,.*RocksDB state store"):
         refuse_changes(without, carrying, "the checkpoint", SnapshotError)
     longer = facts_of(Job(query(), schemas, 2, ahead_ms=2048))
-    with pytest.raises(SnapshotError, match="matches may lie behind was 1024 and is now 2048"):
+    with pytest.raises(SnapshotError, match="matches may lie behind was 1024 and is now 2048") as told:
         refuse_changes(carrying, longer, "the checkpoint", SnapshotError)
+    assert "longest window (within=) may change between 512 and 1,022 milliseconds" in str(told.value)
+    moments = (pa.schema([("id", pa.int64()), ("k", pa.int64()), ("t", pa.timestamp("us"))]),) * 2
+    for closed in ("right", "both"):
+        windows = [wr.Window.time(f"{ms} ms", closed=closed) for ms in (510, 512, 1022, 1024)]
+        joins = [wr.Query(streams=[wr.Stream(n, "t", w) for n in ("left", "right")], on="k") for w in windows]
+        ages = [joining.age_ms(planned(Job(join, moments, 2))[0]) for join in joins]
+        assert ages == [512, 1024, 1024, 2048]
+    with pytest.raises(SnapshotError, match=r"shards was 2 and is now 3.*not given, spark\.sql\.shuffle\.partitions"):
+        refuse_changes(without, facts_of(Job(query(), schemas, 3)), "the checkpoint", SnapshotError)

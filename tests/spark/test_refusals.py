@@ -60,8 +60,14 @@ def test_keys_that_cannot_be_compared(live: Any, kind: str) -> None:
 
 
 def test_frames_that_do_not_fit_together(static: Any, live: Any) -> None:
-    with pytest.raises(SpecError, match="all frames must be streaming, or none: left is streaming, right is static"):
+    alone = r"all frames must be streaming, or none: left is streaming, right is static; .*stream\.join\(static"
+    with pytest.raises(SpecError, match=alone):
         wr.join(live, static, on="k", time="ts", within="10 s")
+    zoneless = live.selectExpr("k", "cast(ts as timestamp_ntz) as ts")
+    with pytest.raises(wr.errors.TimeError, match=r"some times have a time zone.*on Spark cast to timestamp_ntz"):
+        wr.join(live.selectExpr("k", "cast(ts as timestamp) as ts"), zoneless, on="k", time="ts", within="10 s")
+    with pytest.raises(InputError, match=r"'left' is of pandas on Spark: to_spark\(\)"):
+        wr.join(*[static.pandas_api()] * 2, on="k", time="ts", within="10 s")
     query = wr.Query(streams=[wr.Stream(n, "ts", "10 s") for n in "abc"], on="k")
     with pytest.raises(InputError, match="no DataFrame is given for the stream 'c'"):
         query.on_spark({"a": live, "b": live})

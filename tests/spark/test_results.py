@@ -4,8 +4,10 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from tests.running import assert_same, multiset
 
 import windrow as wr
+from windrow import feed
 from windrow.spark import operator
 from windrow.spark.tune import SETTINGS
 
@@ -37,9 +39,37 @@ def test_after_many_bytes_blobs_are_small(monkeypatch: pytest.MonkeyPatch) -> No
     assert {shard for result in results for shard in result["shard"].to_pylist()} == {3}
 
 
-def test_no_matches_are_no_blobs() -> None:
+def test_no_matches_are_no_blobs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor do they end a join that has handed on many bytes before."""
     engine, found = engine_with(1)
     assert [result["matches"].to_pylist() for result in operator.results(0, [found.slice(1)], engine)] == [[None]]
+    monkeypatch.setattr(operator, "MOST_BYTES", 0)
+    numbers = found.select([name for name in found.column_names if "text" not in name])
+    results = list(operator.results(0, [numbers, numbers.slice(1), numbers], engine))
+    assert [len(result["matches"].drop_null()) for result in results] == [1, 1, 0]
+
+
+@pytest.mark.parametrize(("memory", "policy"), [(None, "auto"), (60, "prob")])
+def test_the_matches_of_a_hot_key_are_handed_on_in_small_parts(
+    memory: int | None, policy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every row meets a hundred, so those of all rows at once would be a hundred times as many bytes as the rows."""
+    sides = {
+        name: pa.table({"t": [k * every for k in range(count)], "k": [k % 3 // 2 for k in range(count)]})
+        for name, count, every in (("left", 9_000, 1), ("right", 150, 60))
+    }
+    query = wr.Query(
+        streams=[wr.Stream(name, "t", 20_000) for name in sides], on="k", memory=memory, policy=policy, seed=3
+    )
+    engine = feed.engine_for(query, sides)
+    whole = pa.concat_tables(feed.run(engine, sides))
+    monkeypatch.setattr(feed, "MOST_BYTES", whole.nbytes // 20)
+    paced = feed.engine_for(query, sides)
+    parts = list(feed.run(paced, sides, pace=feed.Pace()))
+    assert max(part.nbytes for part in parts[2:]) < 3 * feed.MOST_BYTES
+    assert_same(multiset(pa.concat_tables(parts)), multiset(whole))
+    told = [(m.matched, m.shed, m.expired, m.peak_rows, m.recall) for m in (paced.metrics, engine.metrics)]
+    assert told[0] == told[1]
 
 
 def test_tuning_says_what_was_set_before(spark: Any) -> None:

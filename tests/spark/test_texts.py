@@ -196,6 +196,26 @@ def test_a_state_of_another_text_is_refused(change: dict[str, Any], told: str) -
     old.push({"S": rows}, random)
 
 
+def test_options_that_a_join_does_not_let_change_are_refused_with_what_to_do() -> None:
+    text, random, rows = wr.cql(TEXTS[1]), Random(1), {name: moments(Random(1), 3) for name in "ST"}
+    old = task(text, MOMENTS)
+    old.push(rows, random)
+    for change, told in (
+        ({"constraints": "auto"}, "constraints was nothing"),
+        ({"seed": 3}, "seed was 0 and is now 3"),
+    ):
+        new = task(text, MOMENTS, **change)
+        new.kept = old.kept
+        with pytest.raises(
+            wr.errors.SnapshotError, match=f"checkpoint does not go on: .*{told}.*new checkpoint"
+        ) as error:
+            new.push(rows, random)
+        assert "query=" not in str(error.value)
+    same = task(text, MOMENTS, lateness="0 seconds")  # as withWatermark may declare it
+    same.kept = old.kept
+    same.push(rows, random)
+
+
 def test_memory_holds_and_recall_is_told() -> None:
     """A budget in rows is that of the join, whose shedding is seen in the counters."""
     text = "Select count(*) as n From L [Range 900], R [Range 900] Where L.k = R.k"

@@ -143,6 +143,14 @@ def address() -> Iterator[tuple[str, int]]:
     server.server_close()
 
 
+@pytest.mark.parametrize("host", ["127.0.0.1", "no.such.host.invalid"])
+def test_an_address_that_cannot_be_had_is_named(address: tuple[str, int], host: str) -> None:
+    with pytest.raises(wr.errors.InputError, match=rf"cannot be served at {host}:{address[1]}: .*; port 0 takes"):
+        metrics_of("clicks").serve(address[1], host)
+    with pytest.raises(wr.errors.InputError, match=r"cannot be served at .*:70000: "):
+        metrics_of("clicks").serve(70_000)
+
+
 def answer(address: tuple[str, int], path: str, method: str = "GET") -> tuple[HTTPResponse, bytes]:
     connection = HTTPConnection(*address, timeout=30)
     connection.request(method, path)

@@ -98,6 +98,8 @@ def _arrow(data: Any, stream: str) -> pa.Table:
         return pa.Table.from_batches([data])
     if type(data).__name__ == "LazyFrame":
         raise InputError(f"stream {stream!r} is a lazy frame: collect() it first")
+    if type(data).__module__.startswith("pyspark.pandas."):
+        raise InputError(f"stream {stream!r} is of pandas on Spark: to_spark() joins it on Spark, to_pandas() here")
     try:
         table = pa.table(data)
     except (TypeError, ValueError, pa.ArrowException) as error:

@@ -1,6 +1,6 @@
 """Facts: what must stay the same for the life of a checkpoint and its archive, and what to say when it does not."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from windrow.errors import WindrowError
@@ -46,7 +46,19 @@ def refuse_changes(
     for name in columns:
         told += _column_changes(old.get(name, {}), new.get(name, {}), name.removeprefix(COLUMNS))
     if told:
-        raise error(f"{whose} is of another {what}: {'; '.join(told)}. Set that back, or {ANEW}")
+        advice = "".join(f". {hint}" for hint in _hints(old, new))
+        raise error(f"{whose} is of another {what}: {'; '.join(told)}. Set that back, or {ANEW}{advice}")
+
+
+def _hints(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
+    """Where to look for what a user may not have said with these words."""
+    if None not in (was := old.get("shards"), now := new.get("shards")) and was != now:
+        yield "Where shards= is not given, spark.sql.shuffle.partitions says how many there are"
+    if AGE in old and AGE in new and old[AGE] != new[AGE]:  # join.py, age_ms
+        yield (
+            f"The longest window (within=) may change between {old[AGE] // 2:,} and {old[AGE] - 2:,} milliseconds "
+            "only, for matches carry the watermark"
+        )
 
 
 def _column_changes(old: Mapping[str, str], new: Mapping[str, str], stream: str) -> list[str]:

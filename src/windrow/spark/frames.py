@@ -35,7 +35,10 @@ def check_frames(names: Sequence[str], frames: Mapping[str, Any]) -> None:
     kinds = {name: bool(frames[name].isStreaming) for name in names}
     if len(set(kinds.values())) > 1:
         listed = ", ".join(f"{name} is {'streaming' if s else 'static'}" for name, s in kinds.items())
-        raise SpecError(f"all frames must be streaming, or none: {listed}")
+        raise SpecError(
+            f"all frames must be streaming, or none: {listed}; rows that are all there are joined with a stream by "
+            "Spark's own join, stream.join(static, ...), before or behind this one"
+        )
 
 
 def arrow_schema(frame: Any, stream: str, only: Collection[str] | None = None) -> pa.Schema:

@@ -51,6 +51,8 @@ class QueryMetrics:
     A listener brings them after every micro-batch. Whoever asks also gets what the query has reported since, so that
     nothing is missing from counters that are read when a query has come to a rest.
 
+    A run knows of the shards that had rows in it: after a restart the others are missing until they have some.
+
     Of a query with several joins, shards and streams have the number of their join in front ("2/left"), counters are
     summed over all joins, and recall is told for each join alone (`to_dict()["joins"]`).
     """

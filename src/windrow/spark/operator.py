@@ -20,7 +20,7 @@ import pyarrow as pa
 from windrow.engine import Engine
 from windrow.engine.intake import plain_schema
 from windrow.errors import SnapshotError, WindrowError
-from windrow.feed import CodedTables, engine_for, run
+from windrow.feed import CodedTables, Pace, engine_for, run
 from windrow.kernels import layout as at
 from windrow.spark.archive import Run, check_archive, write_departed
 from windrow.spark.deltas import ENTRY, Deltas, Head, Push, Store, counters_of
@@ -124,7 +124,7 @@ class Operator:
             tables = CodedTables(self._tables(streams, rows))
             query = _in_time_order(self._query(shard))
             engine = engine_for(query, tables, self.job.recall)
-            yield from results(shard, run(engine, tables), engine)
+            yield from results(shard, run(engine, tables, pace=Pace()), engine)
 
     # -- one push --------------------------------------------------------------------------------------------------
 
@@ -312,10 +312,11 @@ def results(shard: int, found: Iterable[pa.Table], counters: Any) -> Iterator[pa
     sent = 0
     for table in found:
         sent += table.nbytes
-        rows = BLOB_ROWS if sent <= MOST_BYTES else max(1, table.num_rows * BLOB_BYTES // table.nbytes)
-        batches = [b for b in table.combine_chunks().to_batches(rows) if b.num_rows]
-        for start in range(0, len(batches), MOST_BLOBS):
-            yield _result(shard, blobs(batches[start : start + MOST_BLOBS]))
+        rows = BLOB_ROWS if sent <= MOST_BYTES else max(1, table.num_rows * BLOB_BYTES // max(1, table.nbytes))
+        for first in range(0, table.num_rows, BLOB_ROWS):  # part by part: there may be no room for all of them twice
+            batches = table.slice(first, BLOB_ROWS).combine_chunks().to_batches(rows)
+            for start in range(0, len(batches), MOST_BLOBS):
+                yield _result(shard, blobs(batches[start : start + MOST_BLOBS]))
     told = counters.metrics.to_dict() if isinstance(counters, Engine) else counters
     yield _result(shard, pa.nulls(1, pa.binary()), json.dumps(told))
 

@@ -7,6 +7,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import urlsplit
 
+from windrow.errors import InputError
+
 TEXT = "text/plain; version=0.0.4; charset=utf-8"
 COUNTED = {
     "arrived": "Rows that have arrived.",
@@ -112,6 +114,9 @@ def serve(answers: Mapping[str, Answer], port: int, host: str) -> ThreadingHTTPS
         def log_message(self, *_: Any) -> None:
             """Say nothing."""
 
-    server = ThreadingHTTPServer((host, port), Handler)
+    try:
+        server = ThreadingHTTPServer((host, port), Handler)
+    except (OSError, OverflowError) as error:
+        raise InputError(f"metrics cannot be served at {host}:{port}: {error}; port 0 takes a free one") from error
     threading.Thread(target=server.serve_forever, name="windrow-metrics", daemon=True).start()
     return server

@@ -25,7 +25,7 @@ import pyarrow as pa
 from windrow.engine import Metrics
 from windrow.errors import SnapshotError, SpecError
 from windrow.spark.chained import refuse_behind
-from windrow.spark.facts import COLUMNS, refuse_changes
+from windrow.spark.facts import ANEW, COLUMNS, refuse_changes
 from windrow.spark.frames import (
     arrow_schema,
     declared_lateness,
@@ -49,6 +49,7 @@ from windrow.spec.durations import parse_duration
 Joins = Sequence[tuple[Query, Metrics]]
 SUMMED = ("matched", "expired", "released", "shed", "sampled", "peak_rows")  # of the joins of a text
 RECALL = ("recall", "recall_interval", "recent_recall", "exact_matched")
+NONE = parse_duration(0, "lateness")  # whichever way nothing is said: "0 seconds" is the same
 SMALLER = "select smaller windows or fewer groups, or run the text embedded (start)"
 
 
@@ -124,7 +125,11 @@ class TextJob:
             for name, schema in zip(self.names, self.schemas, strict=True)
         }
         times = {f"time of {name}": time for name, time in self.clocks.items()}
-        given = {"query text": self.text.text, "sign": self.sign, "lateness": str(self.lateness)}
+        given = {
+            "query text": self.text.text,
+            "sign": self.sign,
+            "lateness": str(self.lateness if self.lateness.amount else NONE),
+        }
         return {"layout": LAYOUT, **given, **times, **columns}
 
     def started(self) -> Running:
@@ -135,7 +140,11 @@ class TextJob:
     def restored(self, identity: str, snapshot: bytes) -> Running:
         """The text as a state has it; a state of another one is refused."""
         refuse_changes(json.loads(identity)["facts"], self.facts, "the checkpoint", SnapshotError, "query")
-        return self.text.restore(snapshot, self.clocks, sign=self.sign, lateness=self.lateness, **self.options)
+        try:
+            return self.text.restore(snapshot, self.clocks, sign=self.sign, lateness=self.lateness, **self.options)
+        except SnapshotError as error:  # options that a join does not let change, or a snapshot that was altered
+            told = str(error).partition("; restore it")[0]
+            raise SnapshotError(f"the checkpoint does not go on: {told}. Set that back, or {ANEW}") from error
 
     def ran(self, tables: Mapping[str, pa.Table]) -> Any:
         """The text over whole tables."""

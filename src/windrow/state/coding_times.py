@@ -55,8 +55,8 @@ def time_domain(types: Sequence[pa.DataType | None], where: Sequence[str]) -> Ti
         if None in zones and len(zones) > 1:
             raise TimeError(
                 f"some times have a time zone and some have none: {_listed(types, where)}; give the ones "
-                "without a zone (pyarrow.compute.assume_timezone), or drop it from the others "
-                "(local_timestamp)"
+                "without a zone (pyarrow.compute.assume_timezone; on Spark cast to timestamp), or drop it from the "
+                "others (local_timestamp; on Spark cast to timestamp_ntz)"
             )
         return TimeDomain("timestamp", finest(known), zones.pop() if len(zones) == 1 else "UTC")  # type: ignore[arg-type]
     if kinds[0] == "date":

@@ -181,8 +181,8 @@ def _timestamps(known: Sequence[pa.DataType], types: Sequence[pa.DataType], wher
     if len(zoned) > 1:
         raise KeyTypeError(
             f"{_listed(types, where)} cannot be compared: one has a time zone and the other has none; cast "
-            "the one without (pyarrow.compute.assume_timezone) or drop the zone of the other "
-            "(local_timestamp)"
+            "the one without (pyarrow.compute.assume_timezone; on Spark cast to timestamp) or drop the zone of the "
+            "other (local_timestamp; on Spark cast to timestamp_ntz)"
         )
     zones = {t.tz for t in known}
     return pa.timestamp(finest(known), tz=zones.pop() if len(zones) == 1 else "UTC")
