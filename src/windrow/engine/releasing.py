@@ -83,7 +83,14 @@ class Releasing:
             clusters_in_time=any(isinstance(c.k, Duration) for c in self._kind(Clustered)),
             texts=_texts(self.constraints),
             monitored=self.monitored,
+            spares=self._spares(),
         )
+
+    def _spares(self) -> float:
+        """The share of rows that are not released: as monitors say, or for declared constraints the query."""
+        if self.monitored is None:
+            return self.query.spares
+        return self.monitored.sample if self.monitored.release else 0.0
 
     def _kind(self, kind: type[Constraint]) -> list[Any]:
         return [c for c in self.constraints if isinstance(c, kind)]

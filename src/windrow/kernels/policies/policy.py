@@ -259,6 +259,17 @@ def visible(h: Any, m: Memory, slot: int) -> bool:
 
 
 @inline
+def sees(h: Any, m: Memory, slot: int) -> bool:
+    """Whether a probe of several steps goes on from a resident: then `is_new` decides about what it finds."""
+    return h.visible(h, m, slot)
+
+
+@inline
+def misses(h: Any, m: Memory, slot: int, stream: int) -> None:
+    """An arriving row of a stream would match a resident that is not visible, in a join of two streams."""
+
+
+@inline
 def paired(h: Any, m: Memory, slot: int) -> None:
     """A resident is in a match."""
 

@@ -26,6 +26,7 @@ from windrow.kernels.places import edge_at, evidence_at, promise_at, slot_at, st
 from windrow.kernels.release.evidence import is_used, pass_steps, shows
 from windrow.kernels.release.keeping import choose_kept
 from windrow.kernels.release.rules import is_wanted, judge
+from windrow.kernels.release.sparing import goes, stays
 from windrow.kernels.release.waking import NEXT, bare, let_go, look_again, to_do, wake_all
 from windrow.kernels.retain import depart
 
@@ -44,9 +45,10 @@ def judge_stream(h: Any, m: Memory, stream: int, pressed: bool) -> bool:
         after = slot_at(m, slot).newer
         changed |= judge(m.w, stream, slot)
         if pressed and slot_at(m, slot).status >= NO:
+            m.head.blinded += stays(m, slot)
             depart(h, m, slot, RELEASED)
             changed = True
-        elif slot_at(m, slot).status == NO:
+        elif goes(m, slot):
             if not is_wanted(m, stream, slot):
                 let_go(h, m, stream, slot)
                 changed = True

@@ -58,6 +58,23 @@ def visible(h: Any, m: Memory, slot: int) -> bool:
 
 
 @inline
+def sees(h: Any, m: Memory, slot: int) -> bool:
+    """A probe finds whom it can match."""
+    return h.visible(h, m, slot)
+
+
+@inline
+def is_new(h: Any, m: Memory, bound: Any) -> bool:
+    """Every match is given: nothing is missed that is found."""
+    return True
+
+
+@inline
+def misses(h: Any, m: Memory, slot: int, stream: int) -> None:
+    """Nothing is missed that is found."""
+
+
+@inline
 def paired(h: Any, m: Memory, slot: int) -> None:
     """Y2; a No row that is matched after all stays what it is, and goes as it was about to."""
     if slot_at(m, slot).status < NO:
