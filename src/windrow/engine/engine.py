@@ -24,7 +24,7 @@ from windrow.engine.demoting import demoted_of
 from windrow.engine.departures import Departures
 from windrow.engine.intake import as_table, check_batches, plain_schemas
 from windrow.engine.metrics import Metrics, StreamMetrics, metrics_of
-from windrow.engine.missing import NOTHING, missed
+from windrow.engine.missing import NOTHING, broken, missed
 from windrow.engine.oracle import check_oracle, oracle_for, oracle_table
 from windrow.engine.prepare import Rows, rows_of, tables
 from windrow.errors import MemoryFull, SpecError, WindrowError
@@ -465,6 +465,7 @@ class Engine:
         self._payloads, self._tracker = state.payloads, state.tracker
         self._arrived, self._deletions, self._false = state.arrived, state.deletions, state.false
         self._watch_departures(state.binding, state.shard)
+        self._warned = bool(broken(state.shard))
         if self._tracker is not None:
             state.shard.note(self._tracker.samples)
 

@@ -72,17 +72,23 @@ def _hidden(lines: np.ndarray, deletions: np.ndarray, share: float) -> bool:
     return bool((unsure & (late | deleted)).any())
 
 
-def warn(shard: Shard) -> bool:
-    """Say of declared constraints by which rows are lost that they were broken; whether any was."""
+def broken(shard: Shard) -> list[str]:
+    """The declared constraints by which rows were lost that turned out not to hold."""
     release = shard.plan.release
     if release is None or release.monitored is not None or shard.demoted is not None:
-        return False
+        return []
     lines = promises(shard.words, release)
-    broken = [k for k in np.flatnonzero(lines[:, at.Promise.violations]) if lines[k, at.Promise.released]]
-    for k in broken:
+    found = (lines[:, at.Promise.violations] > 0) & (lines[:, at.Promise.released] > 0)
+    return [release.texts[k] for k in np.flatnonzero(found)]
+
+
+def warn(shard: Shard) -> bool:
+    """Say of declared constraints that they are broken; whether any is."""
+    texts = broken(shard)
+    for text in texts:
         _log.warning(
             "%s: this constraint does not hold, and rows were released by it: matches are missed, and recall is "
             "estimated, or None; on_violation='demote' finds them, constraints='auto' relies on what holds",
-            release.texts[k],
+            text,
         )
-    return bool(broken)
+    return bool(texts)

@@ -20,9 +20,10 @@ import numpy as np
 
 from windrow.kernels.hashing import in_sample, row_word
 from windrow.kernels.jit import inline, inner
-from windrow.kernels.layout import FORGOTTEN, GROUPS, NO, RELEASED, SPARED, VOID, VOID_SPARED
+from windrow.kernels.layout import BY_INTEGRITY, FORGOTTEN, GROUPS, NO, RELEASED, SPARED, VOID, VOID_SPARED
 from windrow.kernels.memory import Memory, memory_of
-from windrow.kernels.places import came_at, edge_at, key_of, promise_at, slot_at, stream_at, stream_of
+from windrow.kernels.places import came_at, edge_at, evidence_at, key_of, promise_at, slot_at, stream_at, stream_of
+from windrow.kernels.release.evidence import shows
 from windrow.kernels.retain import depart
 
 MOST_SPARED = 4096  # residents: windows without an end would fill up with them
@@ -92,6 +93,22 @@ def doubt_unique(m: Memory, slot: int, stream: int) -> None:
 
 
 @inline
+def doubt_integrity(m: Memory, bound: Any, stream: int) -> None:
+    """Count Integrity as broken that says that no partner of a stream's row in a match comes any more, if one has come
+    after it, where keys alone do not tell who is a partner."""
+    mine, slot = stream_at(m, stream), bound[stream]
+    for e in range(mine.first_edge, mine.after_edge):
+        edge = edge_at(m, e)
+        if edge.directory < 0 or slot_at(m, bound[edge.other]).seq < slot_at(m, slot).seq:
+            continue
+        for k in range(edge.first_evidence, edge.after_evidence):
+            promise = promise_at(m, evidence_at(m, k).promise)
+            if promise.kind == BY_INTEGRITY and promise.plain == 0 and shows(m, evidence_at(m, k), edge, slot):
+                promise.violations += promise.is_used
+                promise.since = stream_at(m, edge.other).rank
+
+
+@inline
 def add_missed(m: Memory, weight: float, seq: int) -> None:
     """Count matches that are missed: of a sample by the group of the row of a number, else for themselves."""
     if weight == 1.0:
@@ -125,3 +142,4 @@ def miss_many(words: Any, bound: Any) -> None:
     for k in range(m.streams):
         if slot_at(m, bound[k]).status >= NO:
             doubt_unique(m, bound[k], last)
+            doubt_integrity(m, bound, k)
