@@ -194,7 +194,7 @@ def expire(h: Any, m: Memory, stream: int) -> None:
     """Let the residents of a stream depart whose window has passed."""
     mine = stream_at(m, stream)
     while mine.oldest >= 0 and has_expired(m, mine.oldest, mine):
-        depart(h, m, mine.oldest, EXPIRED)
+        depart(h, m, mine.oldest, h.why_expired(h, m, mine.oldest))
 
 
 @inline

@@ -29,7 +29,7 @@ from windrow.kernels.apart import apart, length
 from windrow.kernels.chains import oldest
 from windrow.kernels.directory import find
 from windrow.kernels.jit import inline
-from windrow.kernels.layout import DONE, NONE, R_LIVE, REFUSED, SHED
+from windrow.kernels.layout import DONE, EXPIRED, NONE, R_LIVE, REFUSED, SHED
 from windrow.kernels.memory import Memory, memory_of_pair
 from windrow.kernels.places import slot_at, stream_at
 
@@ -309,6 +309,12 @@ def settled(h: Any, m: Memory, r: Any, at: int) -> None:
 @inline
 def parting(h: Any, m: Memory, slot: int) -> None:
     """A resident is about to leave memory."""
+
+
+@inline
+def why_expired(h: Any, m: Memory, slot: int) -> int:
+    """For which reason a resident departs whose window has passed."""
+    return EXPIRED
 
 
 @inline

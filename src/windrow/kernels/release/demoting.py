@@ -27,6 +27,7 @@ from windrow.kernels.layout import (
     D_SEQ,
     D_STREAM,
     D_TIME,
+    EXPIRED,
     HASH,
     NO,
     NONE,
@@ -72,6 +73,12 @@ def is_new(h: Any, m: Memory, bound: Any) -> bool:
 @inline
 def misses(h: Any, m: Memory, slot: int, stream: int) -> None:
     """Nothing is missed that is found."""
+
+
+@inline
+def why_expired(h: Any, m: Memory, slot: int) -> int:
+    """Rows that were spared could be matched, and need not go to disk now."""
+    return EXPIRED
 
 
 @inline

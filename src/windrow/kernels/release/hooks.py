@@ -8,6 +8,7 @@ from windrow.kernels.jit import inline, inner
 from windrow.kernels.keys import open_key
 from windrow.kernels.layout import (
     BARE,
+    EXPIRED,
     NO,
     R_CODES,
     R_COST,
@@ -238,6 +239,12 @@ def parting(h: Any, m: Memory, slot: int) -> None:
     """A resident is about to leave."""
     if stays(m, slot):
         m.head.spared_rows -= 1
+
+
+@inline
+def why_expired(h: Any, m: Memory, slot: int) -> int:
+    """A row that was spared would have been released long before."""
+    return RELEASED if stays(m, slot) else EXPIRED
 
 
 @inline
