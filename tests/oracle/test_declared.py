@@ -4,7 +4,7 @@ Catches: a match that is missed and counted by nobody, or twice; a spared row th
 match; an estimate that is off, or too sure of itself; a sample that grows without end, or depends on batches.
 
 How much is seen: of n rows with missed matches none is spared with the probability (1 - p) ** n, so that loss is seen
-with 95 % from n = 3 / p on: 767 rows where p is a 256th.
+with 95 % from n = 3 / p on: 1,533 rows where p is a 512th, as it is if nothing is said.
 """
 
 from __future__ import annotations

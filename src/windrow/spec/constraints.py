@@ -27,7 +27,7 @@ AdherenceLike = int | str | timedelta | np.timedelta64 | Duration
 
 MODES = ("watch", "auto")
 LEAST_DISK = 1 << 20
-SPARED_SHARE = 1 / 256  # of the rows that declared constraints release
+SPARED_SHARE = 1 / 512  # of the rows that declared constraints release
 
 
 class Constraint(Record):
