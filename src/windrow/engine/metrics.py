@@ -76,8 +76,8 @@ class Metrics:
 
     `recall` is matches produced over matches of the exact join, over everything so far and recently; None when it
     cannot be told, as after a constraint was broken and no spared row met what it cost. The interval holds 95 % of the
-    time; it has no width while the exact join stores every row. Of joins that have names, `joins` has the matches of each;
-    `matched` and recall are over all of them. `demoted` is by stream, where released rows go to disk.
+    time; it has no width while the exact join stores every row. Of joins that have names, `joins` has the matches of
+    each; `matched` and recall are over all of them. `demoted` is by stream, where released rows go to disk.
     """
 
     matched: int

@@ -17,7 +17,6 @@ from windrow.kernels.chains import age_insert, age_remove, chain_insert, chain_r
 from windrow.kernels.jit import inline, inner
 from windrow.kernels.keys import close_key, unused
 from windrow.kernels.layout import (
-    EXPIRED,
     LATEST,
     NONE,
     STREAM_BITS,
