@@ -32,7 +32,6 @@ from windrow.kernels.retain import depart
 
 LEAST = 256  # arrivals between two collections
 SLOWEST = 4  # quarters of the residents
-WHOLE = 3  # in one of four collections every resident of which time may show something is looked at
 SELDOM = 32  # collections between two in which all residents are judged, at most
 
 
@@ -120,27 +119,21 @@ def time_shows(m: Memory, stream: int, slot: int) -> bool:
 
 
 @inner
-def sweep(h: Any, words: Any, stream: int, todo: Any, whole: bool) -> None:
-    """Judge the residents of a stream of which time has shown something, and whoever that concerns; but for the whole
-    stream only as far as there are such: time shows more of the old than of the young."""
+def sweep(h: Any, words: Any, stream: int, todo: Any) -> None:
+    """Judge the residents of a stream of which time has shown something, and whoever that concerns."""
     m = memory_of(words)
     kind = timed(m, stream)
     if kind == 0:
         return
     todo[NEXT] = stream_at(m, stream).oldest
-    passed, idle = 0, 0
     while todo[NEXT] >= 0:
         slot = todo[NEXT]
         todo[NEXT] = slot_at(m, slot).newer
-        passed += 1
         if time_shows(m, stream, slot):
-            idle = 0
             if look_again(h, m.w, stream, slot, todo):
                 wake_all(h, m.w, todo)
-        else:
-            idle += 1
-            if kind == WAITS or (not whole and idle > max(LEAST, passed >> 2)):
-                todo[NEXT] = NONE
+        elif kind == WAITS:
+            todo[NEXT] = NONE
 
 
 @inner
@@ -155,7 +148,7 @@ def collect(h: Any, words: Any) -> None:
     for k in range(m.streams):
         stream = stream_at(m, k).turn
         if stream_at(m, stream).is_judged:
-            sweep(h, m.w, stream, todo, m.head.rounds & WHOLE == 0)
+            sweep(h, m.w, stream, todo)
     m.head.rounds -= 1
     if m.head.rounds < 0:
         left = held(m)
