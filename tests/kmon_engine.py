@@ -62,14 +62,16 @@ def held(engine: wr.Engine) -> dict[int, int]:
     return dict(zip(seqs.tolist(), status.tolist(), strict=True))
 
 
-STATUS = {at.UNKNOWN: UNKNOWN, at.YES: YES, at.NO: NO}
+STATUS = {at.UNKNOWN: UNKNOWN, at.YES: YES, at.NO: NO, at.VOID: NO}
 
 
 def run(query: Query, constraints: Sequence[Constraint], arrivals: Iterable[Arrival]) -> Outcome:
-    """What `kmon_twin.run` says, from an engine that collects after every row. Windows must be without end."""
+    """What `kmon_twin.run` says, from an engine that collects after every row and spares none. Windows must be without
+    end."""
     arrivals = list(arrivals)
     rows = taken(query, arrivals)
-    engine, tables = engine_of(query, constraints), tables_of(query, arrivals)[0]
+    none_spared = {"on_violation": wr.Lose(0.0)} if constraints else {}
+    engine, tables = engine_of(query, constraints, **none_spared), tables_of(query, arrivals)[0]
     steps, place_of, before = [], dict[int, int](), set[int]()
     for place, row in enumerate(rows):
         name = query.names[row.stream]

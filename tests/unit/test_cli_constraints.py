@@ -44,6 +44,7 @@ def pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[pa.Table, pa.
 
 
 UNIQUE = ("--constraints", "left is unique on user_id", "--constraints", "right is unique on user_id")
+NONE_SPARED = ("--on-violation", "lose:sample=0")
 
 
 @given(PROMISES)
@@ -56,12 +57,15 @@ def test_declared_constraints_release_and_lose_nothing(pair: tuple[pa.Table, pa.
     exact = bag(joined("--within", "1000"))
     assert bag(joined("--within", "1000", "--shards", shards, *UNIQUE)) == exact
     found = json.loads(join("--within", "1000", "--shards", shards, *UNIQUE, "--json").stdout)
+    assert found["released"] + found["resident_rows"] == 2 * ROWS == found["arrived"]  # some are spared
+    assert 0 < found["resident_rows"] <= 2 * ROWS / 100 and found["recall"] == 1.0
+    found = json.loads(join("--within", "1000", "--shards", shards, *UNIQUE, *NONE_SPARED, "--json").stdout)
     assert found["released"] == 2 * ROWS == found["arrived"]
     assert found["constraints"]["left is unique on user_id"]["used"] is True
 
 
 def test_the_closing_table_says_which_were_used_and_what_they_released(pair: tuple[pa.Table, pa.Table]) -> None:
-    lines = [line.split() for line in join("--within", "1000", *UNIQUE).stdout.splitlines()]
+    lines = [line.split() for line in join("--within", "1000", *UNIQUE, *NONE_SPARED).stdout.splitlines()]
     assert ["released", "6,000", "6,000", "12,000"] in lines
     assert ["constraint", "used", "k", "seen", "measured", "violations", "released"] in lines
     assert ["left", "is", "unique", "on", "user_id", "yes", "0", "0", "6,000"] in lines
@@ -133,7 +137,9 @@ def test_declared_constraints_of_a_text_query(pair: tuple[pa.Table, pa.Table]) -
     words = (text, "--stream", "L=left.csv", "--stream", "R=right.jsonl", "--time", "ts", "--json", "-o", "o.csv")
     promises = ("--constraints", "L is unique on user_id", "--constraints", "R is unique on user_id")
     found = json.loads(windrow("cql", *words, *promises).stdout)
-    assert found["count"] == ROWS and found["joins"][0]["released"] == 2 * ROWS
+    line = found["joins"][0]
+    assert found["count"] == ROWS and line["released"] + line["resident_rows"] == 2 * ROWS
+    assert 0 <= line["resident_rows"] <= 2 * ROWS / 100  # some are spared
     words = tuple(word for word in words if word != "--json")
     lines = [line.split() for line in windrow("cql", *words, *promises).stdout.splitlines()]
     assert ["L", "is", "unique", "on", "user_id", "yes", "0", "0", f"{ROWS:,}"] in lines
@@ -158,7 +164,11 @@ def test_declared_constraints_of_a_text_query(pair: tuple[pa.Table, pa.Table]) -
         (["--constraints", "left is unique on nothing"], "nothing"),
         (["--on-violation", "demote"], "set constraints"),
         (["--constraints", "auto", "--on-violation", "cry"], "one of 'lose', 'demote'"),
-        (["--constraints", "auto", "--on-violation", "lose:disk=2GB"], "takes no values"),
+        (["--constraints", "auto", "--on-violation", "cry:disk=2GB"], "takes no values"),
+        (["--constraints", "left is unique on user_id", "--on-violation", "lose:disk=2GB"], "disk"),
+        (["--constraints", "left is unique on user_id", "--on-violation", "lose:sample=2"], "from 0 to 1"),
+        (["--constraints", "auto", "--on-violation", "lose:sample=0.1"], "has the sample of Monitored"),
+        (["--on-violation", "lose:sample=0.1"], "set constraints"),
         (["--constraints", "auto", "--on-violation", "demote:disc=2GB"], "did you mean 'disk'?"),
         (["--constraints", "auto", "--on-violation", "demote", "--engine", "spark"], "for --engine embedded"),
     ],

@@ -159,6 +159,17 @@ def test_a_bound_inside_the_interval_cannot_be_told(values: list[float], holds: 
     assert upside_down.holds is holds
 
 
+@pytest.mark.parametrize(
+    ("values", "holds"), [([1.26, 1.3, 1.3, 1.3, 1.9], False), ([1.24, 1.3, 1.3, 1.3, 1.9], None), ([1.26, 1.9], None)]
+)
+def test_a_bound_that_every_run_misses_is_missed(values: list[float], holds: bool | None) -> None:
+    """However far the runs spread: their interval has the bound inside in each of these cases."""
+    cells = list(figures(seed=list(range(len(values))), m=[1] * len(values), a=values).cells("m"))
+    assert cells[0][1].mean("a").low < 1.25
+    assert verdict.at_most("a is small", cells, "a", 1.25).holds is holds
+    assert verdict.at_least("a is large", cells, lambda row: -row["a"], -1.25).holds is holds
+
+
 def test_what_must_hold_in_every_run_is_not_averaged() -> None:
     cells = list(figures(seed=[0, 1], m=[1, 1], a=[0.99, 1.5]).cells("m"))
     assert verdict.always("a is at least 1", cells, "a", 1.0).holds is False

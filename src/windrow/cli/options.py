@@ -93,8 +93,8 @@ _CONSTRAINTS = (
 )
 Constraints = Annotated[list[str] | None, _option("--constraints", kind="WHAT", help=_CONSTRAINTS)]
 _VIOLATION = (
-    "What a broken constraint costs: lose the matches of released rows, or demote such rows to disk, where they are "
-    "found (demote:folder=DIR,disk=20GB)."
+    "What a broken constraint costs: lose the matches of released rows, which a sample of them sees "
+    "(lose:sample=0.01), or demote such rows to disk, where they are found (demote:folder=DIR,disk=20GB)."
 )
 OnViolation = Annotated[str, _option("--on-violation", kind="lose|demote", help=_VIOLATION, show=True)]
 

@@ -21,6 +21,7 @@ from windrow.spec import (
     Equal,
     Filter,
     Integrity,
+    Lose,
     Monitored,
     Ordered,
     Output,
@@ -148,16 +149,17 @@ def constraints(texts: Iterable[str]) -> Monitored | list[Constraint] | None:
 
 
 def on_violation(text: str) -> Any:
-    """The value of `--on-violation`: `lose`, `demote`, or how to demote, `demote:folder=/fast/scratch,disk=20GB`.
+    """The value of `--on-violation`: `lose`, `demote`, or how to, `lose:sample=0.01`,
+    `demote:folder=/fast/scratch,disk=20GB`.
 
     >>> on_violation("demote:disk=20GB")
     Demote(folder=None, disk=20000000000)
     """
     kind, values = _configured(text, "--on-violation", "demote:folder=/fast/scratch,disk=20GB")
-    if values and kind != "demote":
+    if values and kind not in ("lose", "demote"):
         raise SpecError(f"--on-violation: {kind!r} takes no values, got {text!r}")
     with _option("--on-violation"):
-        return Demote.from_dict(values) if values else kind
+        return (Lose if kind == "lose" else Demote).from_dict(values) if values else kind
 
 
 def _constraint(text: str) -> Constraint:

@@ -23,7 +23,8 @@ from windrow.engine.bind import Binding, bind
 from windrow.engine.demoting import demoted_of
 from windrow.engine.departures import Departures
 from windrow.engine.intake import as_table, check_batches, plain_schemas
-from windrow.engine.metrics import Metrics, StreamMetrics, may_have_missed, metrics_of
+from windrow.engine.metrics import Metrics, StreamMetrics, metrics_of
+from windrow.engine.missing import NOTHING, broken, missed
 from windrow.engine.oracle import check_oracle, oracle_for, oracle_table
 from windrow.engine.prepare import Rows, rows_of, tables
 from windrow.errors import MemoryFull, SpecError, WindrowError
@@ -59,6 +60,8 @@ class Engine:
 
             return super().__new__(ShardedEngine)
         return super().__new__(cls)
+
+    _warned = False  # that a constraint is broken
 
     def __init__(
         self,
@@ -338,8 +341,7 @@ class Engine:
             return Metrics(0, 0, 0, {name: StreamMetrics() for name in self.query.names}, joins=none)
         _, shard = self.bound()
         matched = shard.matched - int(self._false.sum())
-        missed = may_have_missed(shard, self._deletions)
-        recall = None if missed else self._recall(matched, bool(shard.stream_counter(at.SHED).any()))
+        recall = self._recall(matched, bool(shard.stream_counter(at.SHED).any()))
         return metrics_of(self.query, shard, self._arrived, self._deletions, self._false, recall)
 
     @property
@@ -354,9 +356,12 @@ class Engine:
         return self._shard.allocated_bytes + exact + sum(payload.nbytes for payload in self._payloads)
 
     def _recall(self, matched: int, lossy: bool) -> Recall | None:
-        """What is known of recall where nothing was released that was needed: all, as long as nothing was shed."""
+        """What is known of recall: all, as long as nothing was shed, and nothing was released that was needed."""
+        gone = missed(self.bound()[1], self._deletions)
+        if gone is None or (lossy and gone is not NOTHING):
+            return None
         if not lossy:
-            return Recall(1.0, (1.0, 1.0), 1.0, float(matched))
+            return gone.recall(matched)
         return self._tracker.recall(matched) if self._tracker is not None else None
 
     # -- left and gone on with (leaving.py) --------------------------------------------------------------------------
@@ -460,6 +465,7 @@ class Engine:
         self._payloads, self._tracker = state.payloads, state.tracker
         self._arrived, self._deletions, self._false = state.arrived, state.deletions, state.false
         self._watch_departures(state.binding, state.shard)
+        self._warned = bool(broken(state.shard))
         if self._tracker is not None:
             state.shard.note(self._tracker.samples)
 

@@ -75,9 +75,9 @@ class Metrics:
     """Counters of a query: those of its streams, each with its sum over them.
 
     `recall` is matches produced over matches of the exact join, over everything so far and recently; None when it
-    cannot be told, as after a constraint was broken by which rows were released. The interval holds 95 % of the time;
-    it has no width while the exact join stores every row. Of joins that have names, `joins` has the matches of each;
-    `matched` and recall are over all of them. `demoted` is by stream, where released rows go to disk.
+    cannot be told, as after a constraint was broken and no spared row met what it cost. The interval holds 95 % of the
+    time; it has no width while the exact join stores every row. Of joins that have names, `joins` has the matches of
+    each; `matched` and recall are over all of them. `demoted` is by stream, where released rows go to disk.
     """
 
     matched: int
@@ -287,25 +287,6 @@ def metrics_of(
         constraints=_constraints(shard),
         demoted=_demoted(query, shard),
     )
-
-
-def may_have_missed(shard: Shard, deletions: np.ndarray) -> bool:
-    """Whether rows were released by constraints that turned out to be broken, or that nobody can see broken: nobody
-    counts the matches that they would have been in. Not where they can be found again."""
-    release = shard.plan.release
-    if release is None or (release.monitored is not None and not release.monitored.release):
-        return False
-    if shard.demoted is not None and not shard.demoted.dropped.any():
-        return False
-    lines = promises(shard.words, release)
-    if lines[:, at.Promise.violations].any():
-        return True
-    released, measured = lines[:, at.Promise.released] > 0, lines[:, at.Promise.measured] > 0
-    if ((lines[:, at.Promise.kind] == at.BY_INTEGRITY) & released & ~measured).any():
-        return True  # no partner came in time: whether they come too late, nobody has seen
-    # What was released for the only row of a key would have met the next one that comes after that row was deleted.
-    unique = lines[(lines[:, at.Promise.kind] == at.BY_UNIQUE) & released]
-    return bool(deletions[unique[:, at.Promise.stream], 0].any())
 
 
 def _demoted(query: Query, shard: Shard) -> dict[str, DemotedMetrics]:

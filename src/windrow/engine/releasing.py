@@ -83,7 +83,14 @@ class Releasing:
             clusters_in_time=any(isinstance(c.k, Duration) for c in self._kind(Clustered)),
             texts=_texts(self.constraints),
             monitored=self.monitored,
+            spares=self._spares(),
         )
+
+    def _spares(self) -> float:
+        """The share of rows that are not released: as monitors say, or for declared constraints the query."""
+        if self.monitored is None:
+            return self.query.spares
+        return self.monitored.sample if self.monitored.release else 0.0
 
     def _kind(self, kind: type[Constraint]) -> list[Any]:
         return [c for c in self.constraints if isinstance(c, kind)]
@@ -105,9 +112,10 @@ class Releasing:
         line[at.Promise.is_used] = self.monitored is None
         k = getattr(constraint, "k", 0)
         line[at.Promise.in_time], line[at.Promise.k] = isinstance(k, Duration), self._k(k)
+        line[at.Promise.plain] = True
         if isinstance(constraint, Integrity):
             parent, child = map(self.query.names.index, constraint.streams)
-            line[at.Promise.other] = child
+            line[at.Promise.other], line[at.Promise.plain] = child, self._is_plain(parent, child)
             if not isinstance(k, Duration):
                 line[at.Promise.place] = len(self.befores[parent])
                 self.befores[parent].append(child)
@@ -132,8 +140,9 @@ class Releasing:
         columns, name = set(self.directories[mine[link]].columns[stream]), self.query.names[stream]
         integrity = []
         for k, c in enumerate(self.constraints):
-            if isinstance(c, Unique) and c.stream == name and set(c.columns) == columns:
-                line[at.Watched.unique] = k
+            if isinstance(c, Unique) and c.stream == name and set(c.columns) <= columns:
+                if line[at.Watched.unique] < 0 or set(c.columns) == columns:
+                    line[at.Watched.unique] = k
             elif isinstance(c, Clustered) and c.stream == name and set(c.columns) == columns:
                 line[at.Watched.clustered] = k
             elif isinstance(c, Integrity) and c.child == name and self._place(c) == (stream, mine[link]):

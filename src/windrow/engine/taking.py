@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from windrow.engine.emit import Found
+from windrow.engine.missing import warn
 from windrow.engine.prepare import Packed, Rows
 from windrow.errors import MemoryFull
 from windrow.kernels import layout as at
@@ -185,8 +186,10 @@ def _keep(engine: Engine, prepared: Prepared) -> None:
 
 
 def _settle(engine: Engine, arrivals: int) -> None:
-    """Let the estimate of recall follow the watermark, and what is recent fade."""
+    """Let the estimate of recall follow the watermark, and what is recent fade; say once if a constraint is broken."""
     shard, tracker = engine.bound()[1], engine._tracker
+    if shard.plan.releases and not engine._warned:
+        engine._warned = warn(shard)
     if tracker is not None:
         tracker.raise_watermark(int(shard.words[at.Head.watermark]))
         tracker.settle(shard.matched - int(engine._false.sum()), arrivals)

@@ -314,7 +314,7 @@ def probe_many(
             continue
         if (several and not matches_in(m, there, join)) or not passes(m.w, me, route, depth, bound, cur, there):
             continue
-        if not h.visible(h, m, there):
+        if not h.sees(h, m, there):
             continue
         stream = order_of(m.w, route, depth)
         bound[stream] = there

@@ -72,7 +72,9 @@ def walk(h: Any, words: Any, r: Any, rx: Any, at: int, key: int, out: Any, width
         fits = pair_fits(m, stream, time, other, there.time)
         if fits < 0:
             break
-        if fits > 0 and h.visible(h, m, partner):
+        if fits > 0 and not h.visible(h, m, partner):
+            h.misses(h, m, partner, stream)
+        elif fits > 0:
             if emits:
                 out[stream * width + sent + found] = row
                 out[other * width + sent + found] = there.row

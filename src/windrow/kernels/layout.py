@@ -108,8 +108,10 @@ class Head(Record):
     monitored = word("whether promises that are broken rest until they are learnt again")
     releasing = word("whether anything is released, or only watched")
     covers_hold = word("whether covers follow from promises that are used", saved=True)
-    spares = real("the share of residents that are not released, to see what comes")
-    spared_rows = word("how many of them there are", saved=True)
+    spares = real("the share of residents that are not released, to see what comes", saved=True, moved="always")
+    spared_rows = word("how many of them there are", saved=True, moved="always")
+    blinded = word("such residents that had to make room, and see no more", saved=True, moved="always")
+    missed = real("matches missed for certain (release/sparing.py)", saved=True, moved="always")
     came_place = word("the place of `came` among what keys keep")
     clusters_in_time = word("whether the least time of a key's rows is kept")
     # rows that are demoted (release/demoting.py)
@@ -200,6 +202,7 @@ class Head(Record):
     steps_at = word()
     promises_at = word()
     watched_at = word()
+    missed_at = word()
     filter_at = word()
     called_at = word()
 
@@ -402,26 +405,9 @@ class Histogram(Record):
 
 
 RECORDS = (
-    Head,
-    Stream,
-    Pool,
-    Directory,
-    Slot,
-    Link,
-    Key,
-    Chain,
-    Node,
-    Credit,
-    Index,
-    Predicate,
-    Histogram,
-    Edge,
-    Evidence,
-    Cover,
-    Ordered,
-    Promise,
-    Watched,
-)
+    Head, Stream, Pool, Directory, Slot, Link, Key, Chain, Node, Credit, Index, Predicate, Histogram,
+    Edge, Evidence, Cover, Ordered, Promise, Watched,
+)  # fmt: skip
 HEAD_SIZE, STREAM_SIZE, POOL_SIZE, DIR_SIZE, INDEX_SIZE = (r.size for r in (Head, Stream, Pool, Directory, Index))
 LINK0, LINK_WORDS, PER_STREAM, CREDIT_SIZE, PRED_SIZE = (r.size for r in (Slot, Link, Chain, Credit, Predicate))
 KEY_REACH = 1 + PER_STREAM + Chain.tail  # the last word of a key of two streams that a probe reads
@@ -436,7 +422,9 @@ EXPIRED, RELEASED, SHED, SAMPLED = Stream.expired, Stream.released, Stream.shed,
 EDGE_SIZE, EVIDENCE_SIZE, COVER_SIZE, ORDERED_SIZE = (r.size for r in (Edge, Evidence, Cover, Ordered))
 PROMISE_SIZE, WATCHED_SIZE = Promise.size, Watched.size
 STEPS = 128  # of an ordered column, of two words each: arrivals or time, and the largest until then
-UNKNOWN, YES, NO, SPARED = range(4)  # what is known of a resident (release/rules.py); SPARED is No, and stays
+# what is known of a resident (release/rules.py): from NO on it is No, and VOID if a filter refuses it (sparing.py)
+UNKNOWN, YES, NO, SPARED, VOID, VOID_SPARED = range(6)
+FORGOTTEN = -1  # what a key knows of a stream's rows once they were deleted (release/evidence.py)
 BARE = -2  # the row of payload of a resident without
 BY_UNIQUE, BY_INTEGRITY, BY_CLUSTER, BY_ORDER = range(4)
 NO_KEY = 0x6A09E667F3BCC908  # the code of rows without a key: as good as any, for such rows are never matched by it

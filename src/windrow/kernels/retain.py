@@ -17,7 +17,6 @@ from windrow.kernels.chains import age_insert, age_remove, chain_insert, chain_r
 from windrow.kernels.jit import inline, inner
 from windrow.kernels.keys import close_key, unused
 from windrow.kernels.layout import (
-    EXPIRED,
     LATEST,
     NONE,
     STREAM_BITS,
@@ -194,7 +193,7 @@ def expire(h: Any, m: Memory, stream: int) -> None:
     """Let the residents of a stream depart whose window has passed."""
     mine = stream_at(m, stream)
     while mine.oldest >= 0 and has_expired(m, mine.oldest, mine):
-        depart(h, m, mine.oldest, EXPIRED)
+        depart(h, m, mine.oldest, h.why_expired(h, m, mine.oldest))
 
 
 @inline

@@ -77,10 +77,14 @@ class Figures:
         rows = self.where(**fixed).rows
         if not rows:
             raise UnknownColumn(f"no figures for {fixed}")
+        return mean(Figures(rows).runs(measure))
+
+    def runs(self, measure: Measure) -> list[float]:
+        """The mean of a measure under each seed."""
         by_seed: dict[Any, list[float]] = {}
-        for row in rows:
+        for row in self.rows:
             by_seed.setdefault(row.get("seed"), []).append(float(_take(measure, row)))
-        return mean([math.fsum(values) / len(values) for values in by_seed.values()])
+        return [math.fsum(values) / len(values) for values in by_seed.values()]
 
     def least(self, measure: Measure) -> float:
         """The least value of a measure in any row."""

@@ -1,17 +1,20 @@
 """Verdicts: whether what was measured is what a paper claims, decided from the figures and nothing else.
 
-A claim has parts, and each part is a `Check`: it holds, it does not, or the intervals are too wide to say (None). One
-part that fails makes the verdict *differs*; else one that cannot be told makes it *cannot be told*; else it *matches*.
+A claim has parts, and each part is a `Check`: it holds, it does not, or the intervals are too wide to say (None). A
+bound that none of five or more runs keeps does not hold, however wide the interval. One part that fails makes the
+verdict *differs*; else one that cannot be told makes it *cannot be told*; else it *matches*.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from windrow.lab.figures import Figures, Mean, Measure, span
 
 Truth = bool | None
+
+ENOUGH = 5  # runs that all miss a bound are no chance
 
 MATCHES, DIFFERS, UNKNOWN = "matches", "differs", "cannot be told"
 
@@ -87,17 +90,17 @@ def every(truths: Iterable[Truth]) -> Truth:
 
 def at_least(claim: str, cells: Cells, measure: Measure, bound: float, form: str = ".1%") -> Check:
     """A check that a measure is at least `bound` in every cell."""
-    return _bounded(claim, cells, measure, [above(part.mean(measure), bound) for _, part in cells], form)
+    return _bounded(claim, cells, measure, lambda mean: above(mean, bound), form)
 
 
 def at_most(claim: str, cells: Cells, measure: Measure, bound: float, form: str = ".1%") -> Check:
     """A check that a measure is at most `bound` in every cell."""
-    return _bounded(claim, cells, measure, [below(part.mean(measure), bound) for _, part in cells], form)
+    return _bounded(claim, cells, measure, lambda mean: below(mean, bound), form)
 
 
 def inside(claim: str, cells: Cells, measure: Measure, low: float, high: float, form: str = ".1%") -> Check:
     """A check that a measure lies between two bounds in every cell."""
-    return _bounded(claim, cells, measure, [between(part.mean(measure), low, high) for _, part in cells], form)
+    return _bounded(claim, cells, measure, lambda mean: between(mean, low, high), form)
 
 
 def always(claim: str, cells: Cells, measure: Measure, bound: float) -> Check:
@@ -111,5 +114,16 @@ def tell(what: str, cells: Cells, measure: Measure, form: str = ".1%") -> Check:
     return Check(what, None, span(cells, measure, form), aside=True)
 
 
-def _bounded(claim: str, cells: Cells, measure: Measure, truths: list[Truth], form: str = ".1%") -> Check:
-    return Check(claim, every(truths), span(cells, measure, form))
+def _bounded(claim: str, cells: Cells, measure: Measure, holds: Callable[[Mean], Truth], form: str) -> Check:
+    return Check(claim, every(_truth(part, measure, holds) for _, part in cells), span(cells, measure, form))
+
+
+def _truth(part: Figures, measure: Measure, holds: Callable[[Mean], Truth]) -> Truth:
+    """Whether the mean of a cell keeps a bound. Where its interval is too wide to say, and there are enough runs, it
+    does not if no run does: if half of all runs kept it, five would all miss it once in 32 times."""
+    truth = holds(part.mean(measure))
+    if truth is None:
+        runs = part.runs(measure)
+        if len(runs) >= ENOUGH and not any(holds(Mean(run, run, run)) for run in runs):
+            return False
+    return truth

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from windrow.spec.bytesize import format_bytes, parse_bytes
 from windrow.spec.changes import changes, query_changes
-from windrow.spec.constraints import Clustered, Constraint, Demote, Integrity, Monitored, OnViolation, Ordered, Unique
+from windrow.spec.constraints import (
+    Clustered,
+    Constraint,
+    Demote,
+    Integrity,
+    Lose,
+    Monitored,
+    OnViolation,
+    Ordered,
+    Unique,
+)
 from windrow.spec.durations import Duration, DurationLike, parse_duration
 from windrow.spec.filters import Filter
 from windrow.spec.graph import Graph, join_graph, useful
@@ -31,6 +41,7 @@ __all__ = [
     "Filter",
     "Graph",
     "Integrity",
+    "Lose",
     "Memory",
     "Monitored",
     "OnViolation",

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from windrow.errors import SpecError, alternatives
-from windrow.spec.constraints import Clustered, Constraint, Integrity, Ordered, Unique
+from windrow.spec.constraints import Clustered, Constraint, Integrity, Lose, Monitored, Ordered, Unique
 from windrow.spec.durations import Duration
 from windrow.spec.graph import Graph, join_graph
 from windrow.spec.output import Value
@@ -44,6 +44,10 @@ def check(query: Query) -> None:
             raise SpecError(
                 "on_violation='demote' is for rows that constraints release: set constraints, or leave it out"
             )
+        if isinstance(query.on_violation, Lose):
+            raise SpecError("on_violation=Lose is for rows that constraints release: set constraints, or leave it out")
+    elif isinstance(query.constraints, Monitored) and isinstance(query.on_violation, Lose):
+        raise SpecError("Lose is for declared constraints: what is found by watching has the sample of Monitored")
     else:
         _check_constraints(query)
 

@@ -27,6 +27,7 @@ AdherenceLike = int | str | timedelta | np.timedelta64 | Duration
 
 MODES = ("watch", "auto")
 LEAST_DISK = 1 << 20
+SPARED_SHARE = 1 / 512  # of the rows that declared constraints release
 
 
 class Constraint(Record):
@@ -257,15 +258,38 @@ class Demote(Record):
         return "demote"
 
 
-OnViolation = Literal["lose", "demote"] | Demote
+@dataclass(frozen=True, init=False)
+class Lose(Record):
+    """Released rows are gone, and so are their matches where a declared constraint is broken; a sample sees that.
+
+    Parameters:
+        sample: the share of rows that could be released and stay to see what comes after all, without payload and at
+            most 4,096 of them. 0 sees nothing that rows which are gone would have seen, 1 sees all.
+
+    >>> Lose(sample=0.01).sample
+    0.01
+    """
+
+    sample: float
+
+    def __init__(self, sample: float = SPARED_SHARE) -> None:
+        self._set(sample=float(number(sample, "Lose: sample")))
+        if not 0.0 <= self.sample <= 1.0:
+            raise SpecError(f"Lose: sample is a share of the rows, from 0 to 1, got {sample}")
+
+    def __str__(self) -> str:
+        return "lose"
+
+
+OnViolation = Literal["lose", "demote"] | Lose | Demote
 
 
 def parse_on_violation(value: Any) -> OnViolation:
-    """What `on_violation=` stands for: "lose", "demote", or how to demote."""
-    if isinstance(value, Demote):
+    """What `on_violation=` stands for: "lose", "demote", or how to."""
+    if isinstance(value, (Lose, Demote)):
         return value
     if isinstance(value, Mapping):
-        return Demote.from_dict(value)
+        return Lose.from_dict(value) if "sample" in value else Demote.from_dict(value)
     return one_of(value, ("lose", "demote"), "on_violation")  # type: ignore[return-value]
 
 

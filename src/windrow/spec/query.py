@@ -14,9 +14,11 @@ from windrow.policies import Policy
 from windrow.record import Record, listed, number, one_of, whole
 from windrow.spec import checks
 from windrow.spec.constraints import (
+    SPARED_SHARE,
     Constraint,
     Constraints,
     Demote,
+    Lose,
     Monitored,
     OnViolation,
     constraint_from_dict,
@@ -74,8 +76,9 @@ class Query(Record):
         constraints: what is known about the streams, so that rows that cannot match any more are released: None for
             nothing, a list of Unique, Integrity, Clustered and Ordered, "auto" for what monitors find, or "watch" to
             have it reported and nothing released.
-        on_violation: what a constraint that is broken costs: "lose" the matches of released rows; or "demote" released
-            rows to disk, where they are found, so that it costs time and no match; `Demote` names a folder and a cap.
+        on_violation: what a constraint that is broken costs: "lose" the matches of released rows, of which a sample
+            sees that it is broken (`Lose` says how large); or "demote" released rows to disk, where they are found, so
+            that it costs time and no match; `Demote` names a folder and a cap.
     """
 
     streams: tuple[Stream, ...]
@@ -150,7 +153,15 @@ class Query(Record):
     @property
     def demotes(self) -> Demote | None:
         """How released rows are kept on disk, if they are."""
-        return Demote() if self.on_violation == "demote" else None if self.on_violation == "lose" else self.on_violation
+        given = Demote() if self.on_violation == "demote" else self.on_violation
+        return given if isinstance(given, Demote) else None
+
+    @property
+    def spares(self) -> float:
+        """The share of rows that declared constraints would release and that stay, to see whether these hold."""
+        if self.demotes is not None:
+            return 0.0  # what is released is found again
+        return self.on_violation.sample if isinstance(self.on_violation, Lose) else SPARED_SHARE
 
     @property
     def named(self) -> bool:
@@ -235,7 +246,8 @@ class Query(Record):
             for name, value in (("time", stream["time"]), ("window", window), ("where", stream["where"])):
                 found[f"{name} of {stream['name']}"] = value
         found |= {name: data[name] for name in ("select", "value", "order", "probe_order", "seed", "constraints")}
-        return found | {"on_violation": "lose" if self.demotes is None else "demote", "shards": self.shards or 1}
+        lose: Any = "lose" if self.spares == SPARED_SHARE else {"sample": self.spares}
+        return found | {"on_violation": lose if self.demotes is None else "demote", "shards": self.shards or 1}
 
 
 def _streams(streams: object) -> tuple[Stream, ...]:

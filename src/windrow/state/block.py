@@ -116,7 +116,7 @@ def write_release(words: np.ndarray, plan: Plan, release: Release) -> None:
     head.pace, head.every, head.bare_cost, head.clusters_in_time = 1, 1, plan.row_bytes(), release.clusters_in_time
     monitored = release.monitored
     head.monitored, head.releasing = monitored is not None, monitored is None or monitored.release
-    head.spares = monitored.sample if monitored is not None and monitored.release else 0.0
+    head.spares = release.spares
     head.came_place = plan.place_of("came")
     lines = view(words, Head.streams_at, plan.streams, at.STREAM_SIZE)
     lines[:, at.Stream.first_edge], lines[:, at.Stream.after_edge] = release.edge_starts[:-1], release.edge_starts[1:]

@@ -222,6 +222,13 @@ PARTS = (
         kind=np.int64,
         carried="always",
     ),
+    Part(
+        Head.missed_at,
+        "matches missed because rows were released, by random group of rows",
+        lambda p, _: (1, at.GROUPS if p.releases else 0),
+        saved="missed",
+        carried="always",
+    ),
     # what is demoted
     Part(Head.filter_at, "the filter of demoted rows", lambda p, c: (1, c.filter if p.demotes else 0), grows=True),
     Part(Head.called_at, "keys under which they are called", lambda p, _: (1, at.CALLED_SIZE * p.together * p.demotes)),

@@ -35,6 +35,7 @@ class Release:
     clusters_in_time: bool
     texts: tuple[str, ...]  # of promises
     monitored: Monitored | None = None
+    spares: float = 0.0  # the share of rows that are not released, to see what comes
 
 
 def covers_of(names: tuple[str, ...], edges: np.ndarray, used: list[bool]) -> tuple[np.ndarray, np.ndarray]:

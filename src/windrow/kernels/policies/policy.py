@@ -29,7 +29,7 @@ from windrow.kernels.apart import apart, length
 from windrow.kernels.chains import oldest
 from windrow.kernels.directory import find
 from windrow.kernels.jit import inline
-from windrow.kernels.layout import DONE, NONE, R_LIVE, REFUSED, SHED
+from windrow.kernels.layout import DONE, EXPIRED, NONE, R_LIVE, REFUSED, SHED
 from windrow.kernels.memory import Memory, memory_of_pair
 from windrow.kernels.places import slot_at, stream_at
 
@@ -259,6 +259,17 @@ def visible(h: Any, m: Memory, slot: int) -> bool:
 
 
 @inline
+def sees(h: Any, m: Memory, slot: int) -> bool:
+    """Whether a probe of several steps goes on from a resident: then `is_new` decides about what it finds."""
+    return h.visible(h, m, slot)
+
+
+@inline
+def misses(h: Any, m: Memory, slot: int, stream: int) -> None:
+    """An arriving row of a stream would match a resident that is not visible, in a join of two streams."""
+
+
+@inline
 def paired(h: Any, m: Memory, slot: int) -> None:
     """A resident is in a match."""
 
@@ -298,6 +309,12 @@ def settled(h: Any, m: Memory, r: Any, at: int) -> None:
 @inline
 def parting(h: Any, m: Memory, slot: int) -> None:
     """A resident is about to leave memory."""
+
+
+@inline
+def why_expired(h: Any, m: Memory, slot: int) -> int:
+    """For which reason a resident departs whose window has passed."""
+    return EXPIRED
 
 
 @inline

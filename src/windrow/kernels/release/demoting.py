@@ -27,6 +27,7 @@ from windrow.kernels.layout import (
     D_SEQ,
     D_STREAM,
     D_TIME,
+    EXPIRED,
     HASH,
     NO,
     NONE,
@@ -55,6 +56,29 @@ def short(h: Any, m: Memory, rows: int) -> int:
 def visible(h: Any, m: Memory, slot: int) -> bool:
     """All residents can be matched but rows that a filter refuses."""
     return slot_at(m, slot).row != BARE
+
+
+@inline
+def sees(h: Any, m: Memory, slot: int) -> bool:
+    """A probe finds whom it can match."""
+    return h.visible(h, m, slot)
+
+
+@inline
+def is_new(h: Any, m: Memory, bound: Any) -> bool:
+    """Every match is given: nothing is missed that is found."""
+    return True
+
+
+@inline
+def misses(h: Any, m: Memory, slot: int, stream: int) -> None:
+    """Nothing is missed that is found."""
+
+
+@inline
+def why_expired(h: Any, m: Memory, slot: int) -> int:
+    """Rows that were spared could be matched, and need not go to disk now."""
+    return EXPIRED
 
 
 @inline

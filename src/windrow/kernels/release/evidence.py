@@ -2,6 +2,7 @@
 
     came       key, stream     rows of the stream with this key: 0, or the arrivals of the stream when the first of them
                                came, plus one for each further. So `rank - came` rows with other keys came since.
+                               FORGOTTEN if all were deleted.
     before     slot            arrivals of a child stream when the row came
     steps      ordered column  (arrivals or latest time, largest value until then), some of them, newest last
 
@@ -25,6 +26,7 @@ from windrow.kernels.jit import inline, inner
 from windrow.kernels.layout import (
     BY_CLUSTER,
     BY_INTEGRITY,
+    FORGOTTEN,
     LOW,
     NO_KEY,
     NONE,
@@ -128,7 +130,7 @@ def note_key(m: Memory, stream: int, link: int, d: int, key: int, time: int) -> 
     came, least = m.w[place], LOW
     if m.head.clusters_in_time:
         least = m.w[came_time_at(m, d, key, stream)]
-        if came == 0 or time < least:
+        if came <= 0 or time < least:
             m.w[came_time_at(m, d, key, stream)] = time
     m.w[place] = came + 1 if came > 0 else stream_at(m, stream).rank
     measure_key(m.w, stream, link, d, key, came, time, least)
@@ -163,7 +165,7 @@ def forget_codes(words: Any, r: Any, at: int) -> None:
         if d >= 0 and r[at + R_CODES + link] != NO_KEY:
             key = find(m, d, r[at + R_CODES + link])
             if key >= 0 and chain(key_at(m, d, key), stream).count == 0:
-                m.w[came_at(m, d, key, stream)] = 0
+                m.w[came_at(m, d, key, stream)] = FORGOTTEN
 
 
 @inline
@@ -223,7 +225,7 @@ def shows(m: Memory, line: Evidence, edge: Edge, slot: int) -> bool:
     if promise.kind == BY_CLUSTER:
         key = key_of(m, slot, link_into(m, edge.stream, line.which))
         came = m.w[came_at(m, line.which, key, edge.other)]
-        if came == 0:
+        if came <= 0:
             return False
         if promise.in_time:
             return behind(m.w[came_time_at(m, line.which, key, edge.other)], promise.k, m.head.watermark)

@@ -4,33 +4,45 @@ from typing import Any
 
 from windrow.kernels import reasons
 from windrow.kernels.directory import find
-from windrow.kernels.hashing import in_sample, row_word
-from windrow.kernels.jit import inline
+from windrow.kernels.jit import inline, inner
+from windrow.kernels.keys import open_key
 from windrow.kernels.layout import (
     BARE,
+    EXPIRED,
     NO,
     R_CODES,
     R_COST,
     R_LIVE,
+    R_SLOT,
     R_STREAM,
     R_TIME,
     REFUSED,
     RELEASED,
     SHED,
-    SPARED,
     STREAM_BITS,
     UNKNOWN,
+    VOID,
     YES,
 )
-from windrow.kernels.memory import Memory, memory_of_numbered_pair
+from windrow.kernels.memory import Memory, memory_of, memory_of_numbered_pair
 from windrow.kernels.places import came_at, chain, edge_at, key_at, key_of, link_at, promise_at, slot_at, stream_at
 from windrow.kernels.release import collect as collecting
 from windrow.kernels.release.evidence import forget_codes, is_used, note_befores, note_codes, note_key, observe
 from windrow.kernels.release.keeping import is_kept, note_told
 from windrow.kernels.release.rules import is_wanted, judge
+from windrow.kernels.release.sparing import (
+    MOST_SPARED,
+    goes,
+    is_spared,
+    miss_many,
+    miss_pair,
+    spare,
+    stays,
+    thin_spared,
+)
 from windrow.kernels.release.waking import let_go, wake_parents
 from windrow.kernels.retain import admit, any_over
-from windrow.kernels.settle import fill
+from windrow.kernels.settle import copy_row, fill
 
 RELEASES = True
 
@@ -63,7 +75,7 @@ def refused(h: Any, m: Memory, r: Any, rx: Any, at: int) -> None:
         if is_kept(m, stream):
             slot = fill(h, m, r, rx, at)
             strip(m, slot, stream)
-            slot_at(m, slot).status = NO
+            slot_at(m, slot).status = VOID
             h.starts(h, m, rx, at, slot)
             admit(h, m, slot)
         else:
@@ -91,6 +103,28 @@ def visible(h: Any, m: Memory, slot: int) -> bool:
 
 
 @inline
+def sees(h: Any, m: Memory, slot: int) -> bool:
+    """A probe goes on from No rows, too, to find what is missed; but not from rows that a filter refuses."""
+    return slot_at(m, slot).status < VOID
+
+
+@inline
+def is_new(h: Any, m: Memory, bound: Any) -> bool:
+    """A match with No rows is missed: a promise was broken."""
+    for k in range(m.streams):
+        if slot_at(m, bound[k]).status >= NO:
+            miss_many(m.w, bound)
+            return False
+    return True
+
+
+@inline
+def misses(h: Any, m: Memory, slot: int, stream: int) -> None:
+    """The same in a join of two streams."""
+    miss_pair(m.w, slot, stream)
+
+
+@inline
 def hides(h: Any, m: Memory) -> bool:
     """Some residents may be invisible."""
     return True
@@ -112,6 +146,10 @@ def stored(h: Any, m: Memory, slot: int, stream: int) -> None:
 @inline
 def noted(h: Any, m: Memory, r: Any, at: int) -> None:
     """An arriving row has been settled: its keys know that it came, and so do those who waited for it."""
+    slot = r[at + R_SLOT]
+    if slot >= 0 and slot_at(m, slot).status == NO and is_spared(m, slot_at(m, slot).seq):
+        if not is_wanted(m, r[at + R_STREAM], slot):
+            let_go(h, m, r[at + R_STREAM], slot)
     note_codes(m.w, r, at)
     wake_parents(h, m, r, at)
 
@@ -123,7 +161,7 @@ def useless(h: Any, m: Memory, r: Any, at: int, key: int) -> bool:
         return False
     edge = edge_at(m, stream_at(m, r[at + R_STREAM]).first_edge)
     met = m.head.releasing != 0 and is_used(m, edge.child) and m.w[came_at(m, 0, key, edge.other)] > 0
-    if not met or (m.head.spares != 0.0 and in_sample(row_word(m.head.seed, m.head.seq - 1), m.head.spares)):
+    if not met or (not h.strips(h, m) and is_spared(m, m.head.seq - 1)):
         return False
     promise_at(m, edge.child).released += 1
     note_told(m, edge, key, r[at + R_COST])
@@ -142,7 +180,7 @@ def done_with(h: Any, m: Memory, slot: int, stream: int) -> bool:
     for k in range(stream_at(m, stream).first_edge, stream_at(m, stream).after_edge):
         if edge_at(m, k).directory >= 0 and is_used(m, edge_at(m, k).child):
             note_told(m, edge_at(m, k), key_of(m, slot, edge_at(m, k).link), cost)
-    if not is_wanted(m, stream, slot):
+    if not is_wanted(m, stream, slot) and not is_spared(m, slot_at(m, slot).seq):
         return True
     if h.strips(h, m):
         strip(m, slot, stream)
@@ -167,28 +205,52 @@ def settled(h: Any, m: Memory, r: Any, at: int) -> None:
             stream_at(m, other).complete += 1
             promise_at(m, edge_at(m, stream_at(m, stream).first_edge).parent).released += 1
             slot_at(m, slot).status = NO
-        if slot_at(m, slot).status == NO:
+        if goes(m, slot):
             let_go(h, m, other, slot)
         slot = after
 
 
 @inline
 def let_pass(h: Any, m: Memory, r: Any, rx: Any, at: int) -> None:
-    """A row that need not be stored leaves at once."""
+    """A row that need not be stored leaves at once, or is spared."""
     stream_at(m, r[at + R_STREAM]).complete += 1
-    reasons.count(m, r[at + R_STREAM], RELEASED)
+    if is_spared(m, m.head.seq - 1):
+        spare_newcomer(h, m.w, r, rx, at)
+    else:
+        reasons.count(m, r[at + R_STREAM], RELEASED)
+
+
+@inner
+def spare_newcomer(h: Any, words: Any, r: Any, rx: Any, at: int) -> None:
+    """Store the row at a place of a join of two streams, the last that was counted, without payload."""
+    m = memory_of(words)
+    stream, slot = r[at + R_STREAM], copy_row(m, r, rx, at)
+    h.stored(h, m, slot, stream)
+    link_at(m, slot, 0).key = open_key(h, m, 0, r[at + R_CODES])
+    strip(m, slot, stream)
+    slot_at(m, slot).status = NO
+    spare(m, slot)
+    h.starts(h, m, rx, at, slot)
+    admit(h, m, slot)
 
 
 @inline
 def parting(h: Any, m: Memory, slot: int) -> None:
     """A resident is about to leave."""
-    if slot_at(m, slot).status == SPARED:
+    if stays(m, slot):
         m.head.spared_rows -= 1
+
+
+@inline
+def why_expired(h: Any, m: Memory, slot: int) -> int:
+    """A row that was spared would have been released long before."""
+    return RELEASED if stays(m, slot) else EXPIRED
 
 
 @inline
 def why_shed(h: Any, m: Memory, slot: int) -> int:
     """A No row is in no match: to let it go for lack of memory loses nothing."""
+    m.head.blinded += stays(m, slot)
     return RELEASED if slot_at(m, slot).status >= NO else SHED
 
 
@@ -199,6 +261,8 @@ def ended(h: Any, m: Memory) -> None:
         collecting.collect(h, m.w)
     if any_over(m) and collecting.is_pressing(m):
         collecting.collect_pressed(h, m.w)
+    if m.head.spared_rows > MOST_SPARED:
+        thin_spared(h, m.w)
 
 
 @inline

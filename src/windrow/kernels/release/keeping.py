@@ -49,7 +49,7 @@ def note_told(m: Memory, edge: Edge, key: int, cost: int) -> None:
     """Count the bytes of a newcomer that has a No row for its partner, if it has: the first of a key with the key."""
     there = chain(key_at(m, edge.directory, key), edge.other).head
     if there >= 0 and slot_at(m, there).status >= NO:
-        first = m.w[came_at(m, edge.directory, key, edge.stream)] == 0
+        first = m.w[came_at(m, edge.directory, key, edge.stream)] <= 0
         promise_at(m, edge.child).told += cost + m.head.key_bytes if first else cost
 
 

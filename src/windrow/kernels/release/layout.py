@@ -26,6 +26,7 @@ class Promise(Record):
     other = word("of Integrity the child")
     place = word("of Integrity the word of a slot, of Ordered its line")
     in_time = word("whether k is a time")
+    plain = word("whether equal keys alone make the partners it speaks of")
     k = word("arrivals, or a length of time", saved=True)
     is_used = word("whether rows are released by it", saved=True)
     seen = word("the largest distance since it was last looked at", saved=True)

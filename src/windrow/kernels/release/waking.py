@@ -17,17 +17,14 @@ from typing import Any
 import numpy as np
 
 from windrow.kernels.directory import find
-from windrow.kernels.hashing import in_sample, row_word
 from windrow.kernels.jit import inline, inner
 from windrow.kernels.layout import (
     BARE,
-    NO,
     NO_KEY,
     NONE,
     R_CODES,
     R_STREAM,
     RELEASED,
-    SPARED,
     STREAM_BITS,
     UNKNOWN,
     Edge,
@@ -36,9 +33,9 @@ from windrow.kernels.memory import Memory, memory_of
 from windrow.kernels.places import chain, edge_at, key_at, key_of, link_at, slot_at, stream_at, stream_of
 from windrow.kernels.release.evidence import is_used, link_into
 from windrow.kernels.release.rules import is_wanted, judge
+from windrow.kernels.release.sparing import goes, is_spared, spare
 from windrow.kernels.retain import charge, depart
 
-MOST_SPARED = 4096  # residents that are spared, at most: windows without an end would fill up with them
 MOST_WAITING = 64
 WAITING, NEXT, FIRST = 0, 1, 2
 
@@ -56,17 +53,11 @@ def bare(m: Memory, stream: int, slot: int) -> None:
 
 @inline
 def let_go(h: Any, m: Memory, stream: int, slot: int) -> None:
-    """Release a resident, or spare it to see what comes."""
-    share = m.head.spares
-    if (
-        share > 0.0
-        and m.head.spared_rows < MOST_SPARED
-        and in_sample(row_word(m.head.seed, slot_at(m, slot).seq), share)
-    ):
+    """Release a resident that is No, or spare it to see what comes."""
+    if is_spared(m, slot_at(m, slot).seq):
         if h.strips(h, m):
             bare(m, stream, slot)
-        slot_at(m, slot).status = SPARED
-        m.head.spared_rows += 1
+        spare(m, slot)
     else:
         depart(h, m, slot, RELEASED)
 
@@ -121,7 +112,7 @@ def look_again(h: Any, words: Any, stream: int, slot: int, todo: Any) -> bool:
             todo[WAITING] = waiting + 1
             return True
         m.head.rounds = 0
-    if slot_at(m, slot).status == NO:
+    if goes(m, slot):
         return part_with(h, m.w, stream, slot, todo) or changed
     return changed
 
@@ -154,7 +145,7 @@ def wake_all(h: Any, words: Any, todo: Any) -> None:
         for k in range(mine.first_edge, mine.after_edge):
             if wakes(m, edge_at(m, k)):
                 wake(h, m.w, edge_at(m, k), key_of(m, slot, edge_at(m, k).link), todo)
-        if slot_at(m, slot).status == NO:
+        if goes(m, slot):
             part_with(h, m.w, stream, slot, todo)
 
 

@@ -1,7 +1,9 @@
 """Watching promises: how far rows that belong together came apart, measured as they come.
 
     Unique      a row of a key that had come before                                         any is a violation
-    Integrity   child rows from a parent up to its child: the oldest parent of the child's key has waited longest
+    Integrity   child rows from a parent up to its child: the oldest parent of the child's key has waited longest. If
+                more than that key is compared, it need not be a parent: a declared promise is broken when a match of
+                both is missed (sparing.py)
     Clustered   rows with other values since the first with these
     Ordered     rows from the first larger value, up to and including this one; by the steps that are kept, exactly
                 where none was forgotten between, else at least and at most
@@ -77,7 +79,7 @@ def measure_key(words: Any, stream: int, link: int, d: int, key: int, came: int,
             waited = gap(time, slot_at(m, parent).time)
             if not promise.in_time:
                 waited = rank - m.w[before_at(m, parent, promise.place)]
-            measure(m, promise, waited)
+            measure_between(m, promise, waited if promise.plain else 0, waited)
 
 
 @inline

@@ -42,6 +42,9 @@ def head(words: np.ndarray, plan: Plan) -> bool:
     fine &= words[at.Head.matched] <= most_matches(words, plan)
     fine &= words[at.Head.begun] == 1 or (plan.defers and words[at.Head.begun] == 0 and words[at.Head.ranking] == 0)
     fine &= words[at.Head.ranking] == 0 or (plan.ranked and words[at.Head.ranking] == 1)
+    fine &= bool(words[at.Head.spared_rows] >= 0) and bool(words[at.Head.blinded] >= 0)
+    spares, missed = words.view(np.float64)[[at.Head.spares, at.Head.missed]].tolist()
+    fine &= 0.0 <= spares <= (0.0 if plan.release is None else plan.release.spares) and 0.0 <= missed < np.inf
     learned = _weights(words, plan) and _tuned(words, plan) and _judged(words, plan)
     return bool(fine) and learned and _sampled(words.view(np.float64))
 
