@@ -120,9 +120,9 @@ def time_shows(m: Memory, stream: int, slot: int) -> bool:
 
 @inline
 def by_place(h: Any, m: Memory, stream: int) -> bool:
-    """Whether the residents of a stream are best looked at as they lie in memory, which reads ahead: where it holds many
-    of the slots, nobody is woken by what becomes of them, so that their order does not matter, and every slot that is
-    not free is a resident's."""
+    """Whether the residents of a stream are best looked at as they lie in memory, which reads ahead: where it holds
+    many of the slots, nobody is woken by what becomes of them, so that their order does not matter, and every slot that
+    is not free is a resident's."""
     plain = h.strips(h, m) and m.head.gone_count == 0 and m.head.down_count == 0
     return plain and 4 * stream_at(m, stream).rows >= m.head.top and not wakes_any(m, stream)
 
