@@ -336,7 +336,8 @@ def test_what_is_told_to_be_enough_is_enough(split: Any) -> None:
 
 def test_only_budgets_that_allow_trials_pay_for_them() -> None:
     plans = {size: wr.Engine(query(size), schemas=SCHEMAS).bound()[1].plan for size in ("20 kB", "1 MB", "8 MB")}
-    assert [plan.fork_bytes for plan in plans.values()] == [0, 0, 250_000 // choosing.FORKS]
+    tables = 2 * 8 * at.PR_SIZE  # beside its thirty-second part of the budget: forks know what still comes, too
+    assert [plan.fork_bytes for plan in plans.values()] == [0, 0, 250_000 // choosing.FORKS + tables]
     assert samples.rows_in_fork(plans["8 MB"], 16_000) >= choosing.LEAST_ROWS
 
 
@@ -487,6 +488,22 @@ def test_what_still_comes_is_in_snapshots(name: str, memory: Any) -> None:
         engine = wr.Engine.restore(saved)
         decided = decided or bool(engine.bound()[1].words[at.Head.judging])
     assert decided
+
+
+def test_the_smallest_budgets_have_no_room_for_what_still_comes() -> None:
+    """Memory shrinks and grows, with a snapshot after every push; catches ranks from what is not there."""
+    streams, judged = [wr.Stream(side, "t", 2_000) for side in "ab"], {}
+    engine = wr.Engine(query("64 kB", streams=streams), count_only=True)
+    for turn in range(14):
+        memory = "64 kB" if turn % 8 < 4 else "12 kB"
+        engine.memory = memory
+        engine.push({side: table.slice(500 * turn, 500) for side, table in ONCE["late"].items()})
+        engine = wr.Engine.restore(engine.snapshot())
+        shard, metrics = engine.bound()[1], engine.metrics
+        judged[memory] = judged.get(memory, 0) + int(shard.words[at.Head.judging])
+        assert shard.plan.prospects == (memory == "64 kB") and metrics.arrived == 1_000 * (turn + 1)
+        assert metrics.arrived == metrics.late + metrics.resident_rows + metrics.expired + metrics.shed
+    assert judged["64 kB"] > 0 and judged["12 kB"] == 0
 
 
 @pytest.mark.parametrize("word", ["judging", "looks", "looked", "look_next"])

@@ -267,7 +267,7 @@ def test_a_row_larger_than_the_memory_that_must_not_shed() -> None:
 
 
 @pytest.mark.parametrize("before", [None, 12, "100 kB", wr.Memory(24, split=True)])
-@pytest.mark.parametrize("after", [5, "3.5 kB", wr.Memory(8, split=True)])
+@pytest.mark.parametrize("after", [5, "3.6 kB", wr.Memory(8, split=True)])
 def test_memory_that_must_not_shed_does_not_shrink_below_its_rows(before: Any, after: Any) -> None:
     asked = query(memory=before, on_full="fail")
     disturbed, calm = wr.Engine(asked), wr.Engine(asked)

@@ -375,7 +375,7 @@ def test_upkeep_from_the_command_line(small: None, tmp_path: Path) -> None:
     assert found["removed"] > 0 and contents(str(tmp_path), driving.WINDOW).since == 25
     for words, says in {
         ("forget", str(tmp_path), "--before", "2024-01-01"): "before: times are integers",
-        ("forget", str(tmp_path), "--before", "soon"): "before='soon' is no moment",
+        ("forget", str(tmp_path), "--before", "soon"): "--before soon is no moment",
         ("compact", str(tmp_path / "left")): "is no archive of windrow",
         ("compact", "dbfs:/lost"): "windrow knows file:",
     }.items():

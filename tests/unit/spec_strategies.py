@@ -33,7 +33,7 @@ from windrow.spec import (
     Window,
     useful,
 )
-from windrow.spec.constraints import Demote, Monitored
+from windrow.spec.constraints import Demote, Lose, Monitored
 from windrow.spec.joins import NamedJoin
 from windrow.spec.predicates import PREDICATES
 
@@ -170,10 +170,11 @@ def queries(draw: st.DrawFn, labels: tuple[str, ...] = ()) -> Query:
     )
     declared = st.lists(st.sampled_from(useful(plain)), max_size=3, unique=True).flatmap(with_adherence(unit))
     promised = draw(st.sampled_from([None, "watch", "auto"]) | declared)
-    broken = st.sampled_from(["lose", "demote"]) | demotes
+    broken = st.sampled_from(["lose", "demote"]) | loses | demotes
     return plain.with_(constraints=promised, on_violation=draw(broken) if promised else "lose")
 
 
+loses = st.builds(Lose, st.floats(0.0, 1.0))
 demotes = st.builds(Demote, st.none() | st.sampled_from(["a", "b"]), st.integers(2**20, 2**62))
 
 
@@ -204,6 +205,7 @@ CONSTRAINTS: dict[type[Record], st.SearchStrategy[Any]] = {
 RECORDS: dict[type[Record], st.SearchStrategy[Any]] = {
     Demote: demotes,
     Filter: filters,
+    Lose: loses,
     Memory: memories(),
     Monitored: st.builds(
         Monitored,

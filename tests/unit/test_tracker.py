@@ -10,6 +10,7 @@ from tests.streams import POLICY_NAMES
 import windrow as wr
 from windrow.quality.tracker import Tracker
 from windrow.spec import Band, Query, Stream, Window
+from windrow.spec.constraints import SPARED_SHARE
 
 SCHEMA = pa.schema([("t", pa.int64()), ("k", pa.int64())])
 
@@ -171,30 +172,51 @@ def test_instants_with_more_rows_than_the_sample_holds(policy, departures):
 
 @pytest.mark.parametrize("memory", [None, 100_000])
 @pytest.mark.parametrize("broken", [True, False])
-def test_recall_is_not_told_once_rows_were_released_by_a_constraint_that_is_broken(memory, broken):
-    """Catches a recall of 1 beside most of the matches missing."""
+@pytest.mark.parametrize("sample", [0.0, SPARED_SHARE, 1.0])
+def test_recall_is_no_more_than_an_estimate_once_a_constraint_is_broken(memory, broken, sample):
+    """Catches a recall of 1 beside most matches missing. Without a sample nothing is told, of all rows the truth."""
     keys = np.arange(400) // (2 if broken else 1)
     constraints = [wr.Unique("a", "k"), wr.Unique("b", "k")]
     tables = {n: pa.table({"t": np.arange(later, later + 400), "k": keys}) for n, later in (("a", 0), ("b", 5))}
     exact = pushed(wr.Engine(query_of(), count_only=True), tables, 50).matched
-    engine = wr.Engine(query_of(constraints=constraints, memory=memory, policy="fifo"), count_only=True)
-    metrics = pushed(engine, tables, 50)
+    options = {"memory": memory, "policy": "fifo", "on_violation": wr.Lose(sample)}
+    metrics = pushed(wr.Engine(query_of(constraints=constraints, **options), count_only=True), tables, 50)
     assert metrics.shed == 0 and (metrics.matched < exact) == broken
-    assert (metrics.recall, metrics.exact_matched) == ((None, None) if broken else (1.0, exact))
+    if not broken:
+        assert (metrics.recall, metrics.exact_matched) == (1.0, exact)
+    elif sample == 0.0:
+        assert (metrics.recall, metrics.exact_matched) == (None, None)
+    else:
+        check_estimate(metrics, exact, sample)
     demoted = wr.Engine(query_of(constraints=constraints, on_violation="demote"), count_only=True)
     metrics = pushed(demoted, tables, 50)
     assert (metrics.matched, metrics.recall) == (exact, 1.0)
 
 
 @pytest.mark.parametrize("later", [1, 40])
-def test_recall_is_not_told_where_no_partner_came_in_time(later):
+@pytest.mark.parametrize("sample", [0.0, SPARED_SHARE, 1.0])
+def test_recall_is_no_more_than_an_estimate_where_no_partner_came_in_time(later, sample):
     """Catches a recall of 1 beside no match at all: partners that come too late find nobody who could count them."""
     tables = {n: pa.table({"t": np.arange(400) + at, "k": np.arange(400)}) for n, at in (("a", 0), ("b", later))}
     within = [wr.Unique("b", "k"), wr.Integrity("a", "b", k=2)]
     exact = pushed(wr.Engine(query_of(), count_only=True), tables, 50).matched
-    metrics = pushed(wr.Engine(query_of(constraints=within), count_only=True), tables, 50)
+    query = query_of(constraints=within, on_violation=wr.Lose(sample))
+    metrics = pushed(wr.Engine(query, count_only=True), tables, 50)
     assert exact and metrics.released
     if later == 1:
         assert (metrics.matched, metrics.recall) == (exact, 1.0)
-    else:
+    elif sample == 0.0:
         assert metrics.matched < exact and metrics.recall is None
+    else:
+        check_estimate(metrics, exact, sample)
+
+
+def check_estimate(metrics, exact, sample):
+    """The true recall is in the interval, if any is told; of a sample of all rows it is what is told."""
+    truth = metrics.matched / exact
+    assert truth < 1.0
+    if sample == 1.0:
+        assert metrics.recall == pytest.approx(truth, abs=1e-12)
+    if metrics.recall is not None:
+        low, high = metrics.recall_interval
+        assert low <= truth <= high and low <= metrics.recall <= high < 1.0

@@ -32,6 +32,7 @@ from windrow.state.coding import (
     time_domain,
     value_type,
 )
+from windrow.state.parts import judges
 from windrow.state.plan import EXACT, SIGNED, Joins, Learning, Plan, Shedding
 from windrow.statistics import Decayed, Oracle, Running, Sketch, Statistic
 
@@ -39,6 +40,7 @@ STATISTICS_SHARE = 8  # one part in so many of a budget in bytes is for keys tha
 RECALL_SHARE = 16  # and one in so many for the estimate of recall
 SMALL_SAMPLE_BYTES = 1 << 16
 TRIAL_SHARE = 32  # and one in so many for the trials of the policy auto
+PROSPECT_SHARE = 16  # of which prospects may take one part in so many, or there are none
 
 
 @dataclass(frozen=True)
@@ -319,7 +321,7 @@ def _with_budget(plan: Plan, query: Query, oracle_rows: int = 0) -> tuple[Plan, 
     if memory.rows is not None:
         return _row_budget(plan, memory.rows, memory.rows_by_pool(query.names))
     portions = memory.portions(query.names) or (1.0,)
-    return _byte_budget(plan, memory, portions, fixed_bytes(plan, oracle_rows))
+    return _byte_budget(plan, memory, portions, oracle_rows)
 
 
 def _row_budget(plan: Plan, rows: int, by_pool: tuple[int, ...]) -> tuple[Plan, int]:
@@ -331,9 +333,10 @@ def _row_budget(plan: Plan, rows: int, by_pool: tuple[int, ...]) -> tuple[Plan, 
     return plan, max(1 << 22, 256 * rows)
 
 
-def _byte_budget(plan: Plan, memory: Memory, portions: tuple[float, ...], fixed: int) -> tuple[Plan, int]:
+def _byte_budget(bare: Plan, memory: Memory, portions: tuple[float, ...], oracle_rows: int) -> tuple[Plan, int]:
     total = int(memory.bytes or 0)
-    learning = plan.learning
+    plan, learning = _with_prospects(bare, total), bare.learning
+    fixed = fixed_bytes(plan, oracle_rows)
     idle = total // STATISTICS_SHARE if learning.kind == at.STAT_RUNNING else 0
     trial = _trial_bytes(plan, total)
     statistics = fixed + idle + trial
@@ -345,12 +348,21 @@ def _byte_budget(plan: Plan, memory: Memory, portions: tuple[float, ...], fixed:
         raise MemoryTooSmall(
             f"memory of {format_bytes(total)} cannot hold one row: a row costs at least {least} bytes beside its "
             f"payload, and tables, statistics and the estimate of recall take {format_bytes(statistics + recall)}; "
-            f"give at least {format_bytes(_enough(plan, least, portions, fixed))}"
+            f"give at least {format_bytes(_enough(bare, least, portions, oracle_rows))}"
         )
     counts_keys = learning.kind == at.STAT_RUNNING and plan.directories > 0
     limit = idle // plan.key_bytes() if counts_keys else HIGH
     plan = plan.budgeted(cap_bytes=caps, cap_rows=(HIGH,) * len(caps), idle_limit=limit, fork_bytes=trial // FORKS)
     return plan.with_room(fixed + idle + sum(caps)), recall
+
+
+def _with_prospects(plan: Plan, total: int) -> Plan:
+    """The plan for a budget of so many bytes: in the smallest ones rows are worth more than prospects."""
+    return replace(plan, prospects=PROSPECT_SHARE * _prospect_bytes(plan) <= total) if judges(plan) else plan
+
+
+def _prospect_bytes(plan: Plan) -> int:
+    return 8 * plan.streams * at.PR_SIZE if judges(plan) else 0
 
 
 def _recall_bytes(total: int) -> int:
@@ -362,17 +374,18 @@ def _trial_bytes(plan: Plan, total: int) -> int:
     """Bytes of a budget for the trials of `auto`: a small part; none where they would be too few to try anything."""
     if not plan.hooks.TRIES or not plan.common_key:
         return 0
-    size, rows = total // TRIAL_SHARE, total // 2 // plan.row_bytes()
+    size, rows = total // TRIAL_SHARE + FORKS * _prospect_bytes(plan), total // 2 // plan.row_bytes()
     tried = plan.budgeted(fork_bytes=size // FORKS, idle_limit=total // STATISTICS_SHARE // plan.key_bytes())
     return size if rows_in_fork(tried, rows) >= LEAST_ROWS else 0
 
 
-def _enough(plan: Plan, least: int, portions: tuple[float, ...], fixed: int) -> int:
+def _enough(bare: Plan, least: int, portions: tuple[float, ...], oracle_rows: int) -> int:
     """A budget with room for a row of every stream, in three digits, as it is told: a little more may be too little
-    again, where trials begin or one more byte goes to each of the other parts."""
-    counts = plan.learning.kind == at.STAT_RUNNING
-    total = _in_three_digits(least + fixed)
+    again, where trials or prospects begin or one more byte goes to each of the other parts."""
+    counts, total = bare.learning.kind == at.STAT_RUNNING, _in_three_digits(least)
     while True:
+        plan = _with_prospects(bare, total)
+        fixed = fixed_bytes(plan, oracle_rows)
         rest = total - fixed - (total // STATISTICS_SHARE if counts else 0) - _recall_bytes(total)
         rest -= _trial_bytes(plan, total)
         short = least - min(int(rest * p) for p in portions)

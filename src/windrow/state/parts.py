@@ -95,7 +95,7 @@ def _steps(words: Callable[[Plan], int]) -> Callable[[Plan, Capacity], tuple[int
 
 def judges(plan: Plan) -> bool:
     """Whether prospects are kept (kernels/policies/prospects.py)."""
-    return plan.keeps("prospects") and plan.streams == 2 and not plan.by_row
+    return plan.prospects and plan.keeps("prospects") and plan.streams == 2 and not plan.by_row
 
 
 def _release(plan: Plan, lines: str, words: int) -> tuple[int, int]:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, wraps
+from operator import attrgetter
 from typing import Any, TypeVar
 
 import numpy as np
@@ -113,6 +114,7 @@ class Plan:
     drop: float = 0.0  # probability that a row is not stored, or UNBIASED
     fork_bytes: int = HIGH  # for each fork of the rule AUTO
     room_bytes: int = HIGH  # for the block
+    prospects: bool = True  # whether there is room for what the policy knows of them
     group: int = at.GROUP_LIMIT  # rows of one instant that arrive together, at most
     joins: Joins | None = None  # None for one join of all streams
     own_clock: bool = True  # whether the times of rows move the watermark
@@ -460,13 +462,13 @@ class Plan:
 
     def same_shape(self, other: "Plan") -> bool:
         """Whether a shard of the other plan can serve this one with new windows and caps alone."""
-        mine = (self.rule, self.learning, self.shedding, self.pools, self.fail_when_full)
-        return mine == (other.rule, other.learning, other.shedding, other.pools, other.fail_when_full)
+        shape = attrgetter("rule", "learning", "shedding", "pools", "fail_when_full", "prospects")
+        return bool(shape(self) == shape(other))
 
     def learns_as(self, other: "Plan") -> bool:
         """Whether what a shard of the other plan has learned means the same here."""
-        alike = self.learning == other.learning and self.keeps("recent") == other.keeps("recent")
-        return alike and self.learning.kind != at.STAT_NONE
+        alike = (self.learning, self.prospects) == (other.learning, other.prospects)
+        return alike and self.keeps("recent") == other.keeps("recent") and self.learning.kind != at.STAT_NONE
 
     def for_sample(self, rows: np.ndarray, size: np.ndarray, idle: int) -> "Plan":
         """The same join for a sample, with caps of its own for its pools, at least a row in each, and for idle keys."""
@@ -490,6 +492,7 @@ class Plan:
             fail_when_full=False,
             fork_bytes=HIGH,
             room_bytes=HIGH,
+            prospects=True,
             group=at.GROUP_LIMIT,
         )
 

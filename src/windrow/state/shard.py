@@ -382,7 +382,7 @@ class Shard:
             raise Full
         other._prune()
         if other.trials is not None:
-            other.trials.restart(self.trials)
+            other.trials.restart(self.trials if learned else None)
         return other, slots
 
     def fork(self, sample: Sample) -> "Shard":

@@ -46,8 +46,8 @@ KNOWN, LITTLE = 16.0, 4.0  # arrivals that must have been met, or been missing
 
 @inline
 def judges(m: Memory) -> bool:
-    """Whether prospects are kept: of two streams with a common key."""
-    return m.by_row == 0 and m.streams == 2
+    """Whether prospects are kept: of two streams with a common key, and not in the smallest budgets."""
+    return m.head.prospects_at < m.head.indexes_at  # the part that follows: theirs is not empty
 
 
 @inline
