@@ -142,9 +142,7 @@ def test_on_spark(spark: Any, folders: Folders, tmp_path: Path, rocksdb: None, s
         write_files(path, [folders.tables[side].slice(0, 100)])
 
     def ran() -> dict[str, Any]:
-        matches = joined(
-            *(streamed(spark, path, 9) for path in paths.values()), "number", shards=SHARDS, select=["left.id"]
-        )
+        matches = joined(*(streamed(spark, path, 9) for path in paths.values()), "number", **OPTIONS)
         return wr.spark.metrics(written(matches, tmp_path / "out")).to_dict()
 
     before = ran()
