@@ -23,7 +23,7 @@ import pytest
 import windrow as wr
 from windrow.engine import emit
 from windrow.engine.departures import WHY
-from windrow.spark import operator
+from windrow.spark import operator, roll
 from windrow.spark.archive import Run, read_header, start_archive
 from windrow.spark.contents import contents
 from windrow.spark.job import Job, planned
@@ -122,7 +122,9 @@ class Driven:
     deltas: bool = False
     cache: Any = None
     mark: int = 0  # Spark's watermark, in milliseconds
-    metrics: dict[int, dict[str, Any]] = field(default_factory=dict)
+    metrics: dict[int, dict[str, Any]] = field(default_factory=dict)  # the last of each shard since the start
+    called: bool = False  # whether all shards have told theirs since then
+    number: int = 0  # of the next micro-batch
 
     def start(self, query: wr.Query, **options: Any) -> Driven:
         """Start, or start again: plan the join, as `on_spark` does."""
@@ -133,25 +135,30 @@ class Driven:
         if archive is not None:
             job = replace(job, archive=start_archive(job, place_of(archive), binding))
         self.job, self.run = job, replace(self.run, start=str(next(_starts)))
+        self.metrics, self.called = {}, False
         return self
 
     def push(self, batch: dict[str, pa.Table], commit: bool = True) -> None:
         """One micro-batch; without a commit, as if it was killed at its end."""
         assert self.job is not None
-        after, found, counters = dict(self.states), Counter[Any](), dict(self.metrics)
+        after, found, counters, called = dict(self.states), Counter[Any](), dict(self.metrics), self.called
         unpack = Unpacker(emit.schema(planned(self.job)[0]))
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(operator, "_run", lambda: self.run)
+            patch.setattr(roll, "_moment", lambda: (str(self.run.start), self.number))
             packed = self._packed(batch)
             for shard in sorted({*packed, *(self.states if self.deltas else ())}):
                 for frame in self._shard(shard, packed.get(shard, []), after):
                     blobs = pa.RecordBatch.from_pandas(frame)
                     for rows in unpack([blobs.set_column(2, "matches", blobs["matches"].cast(pa.binary()))]):
                         found.update((row["a"], row["b"]) for row in rows.to_pylist())
-                    counters.update((shard, json.loads(text)) for text in frame["metrics"] if text is not None)
+                    for text in frame["metrics"].dropna():
+                        counters[shard] = json.loads(text)
+                        called |= counters[shard].pop(roll.CALLED, False)
         if commit:
-            self.states, self.metrics = after, counters
+            self.states, self.metrics, self.called = after, counters, called
             self.output += found
+            self.number += 1
 
     def head(self, shard: int) -> dict[str, Any]:
         """What a state of deltas says of itself."""
@@ -164,14 +171,17 @@ class Driven:
         if not self.deltas:
             state = Kept(self.states.get(shard), shard in self.states)
             yield from Operator(self.job).stream((shard,), frames, state)
-            after[shard] = state.get
+            if state.exists:
+                after[shard] = state.get
             return
-        store = after[shard] = copy.deepcopy(self.states.get(shard, Pages()))
+        store = copy.deepcopy(self.states.get(shard, Pages()))
         turns = [(None, frames)] if frames else []
         for timer, rows in turns + [(timer, []) for timer in sorted(store.timers) if timer <= self.mark]:
             for result in Operator(self.job).append(shard, rows, store, self.mark, self.cache):
                 yield result.to_pandas()
             store.timers.discard(timer)
+        if store.text is not None:
+            after[shard] = store
 
     def _packed(self, batch: dict[str, pa.Table]) -> dict[int, list[Any]]:
         """The blobs of every shard that has some."""

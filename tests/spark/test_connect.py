@@ -25,6 +25,7 @@ def test_the_join_its_metrics_and_its_repair_through_connect(spark: Any, tmp_pat
     assert found["batch"] and found["streaming"] and found["repaired"] and found["static"] and found["text"], note
     assert "comes from another windrow join" in found["chained"], note
     assert found["batch_metrics"]["matched"] == found["rows"], note
+    assert found["metrics"]["complete"] and found["batch_metrics"]["complete"], note
     assert found["metrics"]["matched"] == found["output"] < found["rows"], note
     assert found["metrics"]["shed"] > 0 and 0 < found["metrics"]["recall"] < 1, note
     assert found["metrics"]["warm"] is not None, "its state was one of deltas"

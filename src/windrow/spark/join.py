@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import secrets
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import reduce
@@ -89,7 +90,8 @@ def on_spark(
         _check_archived(job, output)
         job = replace(job, archive=start_archive(job, place_of(archive), binding))
     ship(given[query.names[0]])
-    packed = [_packed(job, given[name], s, streaming, name in behind) for s, name in enumerate(query.names)]
+    token = secrets.token_hex(4)
+    packed = [_packed(job, given[name], s, streaming, name in behind, token) for s, name in enumerate(query.names)]
     result = _operated(job, packed, appending, streaming)
     return handed_on(result, observed(result, streaming), Unpacker(emit.schema(binding)), output)
 
@@ -169,19 +171,19 @@ def _shards(query: Query, frame: Any) -> int:
     return max(1, min(int(frame.sparkSession.conf.get(PARTITIONS, "200")), DEFAULT_SHARDS))
 
 
-def _packed(job: Job, frame: Any, stream: int, streaming: bool, behind: bool) -> Any:
+def _packed(job: Job, frame: Any, stream: int, streaming: bool, behind: bool, token: str) -> Any:
     """One stream as blobs."""
-    lateness = job.query.streams[stream].lateness
-    return packed_stream(job, frame, stream, streaming, None if behind else millis(lateness) + max(job.ahead_ms, 0))
+    delay = None if behind else millis(job.query.streams[stream].lateness) + max(job.ahead_ms, 0)
+    return packed_stream(job, frame, stream, streaming, delay, token)
 
 
-def packed_stream(job: Slices, frame: Any, stream: int, streaming: bool, delay_ms: int | None) -> Any:
+def packed_stream(job: Slices, frame: Any, stream: int, streaming: bool, delay_ms: int | None, token: str) -> Any:
     """One stream as blobs, with the watermark that the frame already has, or one with this delay, over their latest
-    times; with none if no delay is given."""
+    times; with none if no delay is given. The token tells equal joins of a query apart."""
     from pyspark.sql import functions as F
 
     schema, time = job.schemas[stream], job.times[stream]
-    packed = by_place(frame, schema.names).mapInArrow(as_function(Packer(job, stream, streaming)), PACKED)
+    packed = by_place(frame, schema.names).mapInArrow(as_function(Packer(job, stream, streaming, token)), PACKED)
     if not streaming or delay_ms is None or not is_moment(schema, time):
         return packed
     declared = declared_lateness(frame, job.names[stream], time)

@@ -1,8 +1,9 @@
 """Metrics on Spark: the counters of every shard, while a query runs.
 
 The operator sends its counters along with the matches, and Spark's own observed metrics bring them to the driver, so
-this works with Spark Connect too. A shard that had no rows in a micro-batch keeps the counters it had. A query may hold
-several joins, each of which is observed under a name of its own; they are numbered in the order of writing.
+this works with Spark Connect too. A shard that had no rows in a micro-batch keeps the counters it had; in the first
+micro-batch of a run all shards tell theirs (roll.py). A query may hold several joins, each of which is observed under a
+name of its own; they are numbered in the order of writing.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Any
 from windrow.engine.metrics import Metrics, added_up
 from windrow.errors import InputError
 from windrow.spark import scrape
+from windrow.spark.roll import CALLED
 
 NAME = "windrow-"  # begins the names of observations
 SHARDS = "shards"
@@ -51,7 +53,8 @@ class QueryMetrics:
     A listener brings them after every micro-batch. Whoever asks also gets what the query has reported since, so that
     nothing is missing from counters that are read when a query has come to a rest.
 
-    A run knows of the shards that had rows in it: after a restart the others are missing until they have some.
+    In the first micro-batch of a run that has rows every shard tells its counters, and again now and then: from then on
+    they are `complete`, those of the last micro-batch that was committed. Before that a restarted query has none.
 
     Of a query with several joins, shards and streams have the number of their join in front ("2/left"), counters are
     summed over all joins, and recall is told for each join alone (`to_dict()["joins"]`).
@@ -61,6 +64,7 @@ class QueryMetrics:
         self._query = query
         self.name = "batch" if query is None else str(query.name or query.id)
         self._shards: dict[str, dict[int, tuple[int, dict[str, Any]]]] = {}  # by join: the micro-batch, and counters
+        self._called: set[str] = set()  # joins of which all shards have told theirs
         self._lock = threading.Lock()
 
     def __repr__(self) -> str:
@@ -73,9 +77,11 @@ class QueryMetrics:
             for name in sorted(name for name in observed if name.startswith(NAME)):
                 known = self._shards.setdefault(name, {})
                 for line in json.loads(_text(observed[name]) or "[]"):
-                    shard = int(line["shard"])
+                    shard, counters = int(line["shard"]), json.loads(line["metrics"])
+                    if counters.pop(CALLED, False):
+                        self._called.add(name)
                     if known.get(shard, (-1,))[0] <= batch:
-                        known[shard] = batch, json.loads(line["metrics"])
+                        known[shard] = batch, counters
 
     def refresh(self) -> None:
         """Take over all that the query has reported."""
@@ -94,6 +100,13 @@ class QueryMetrics:
             return [{shard: mine for shard, (_, mine) in sorted(shards.items())} for shards in found if shards]
 
     @property
+    def complete(self) -> bool:
+        """Whether all shards are in the counters, those too that have had no rows since the query was started."""
+        self.refresh()
+        with self._lock:
+            return self._query is None or (bool(self._shards) and self._called >= set(self._shards))
+
+    @property
     def shards(self) -> dict[Any, dict[str, Any]]:
         """The last known counters of every shard."""
         return dict(_numbered(self._joins()))
@@ -101,7 +114,7 @@ class QueryMetrics:
     def to_dict(self) -> dict[str, Any]:
         """Counters over all shards, recall with its interval, and the shards themselves; of several joins each."""
         joins = self._joins()
-        found = _as_dict(_together(joins), dict(_numbered(joins)))
+        found = _as_dict(_together(joins), dict(_numbered(joins))) | {"complete": self.complete}
         return found if len(joins) < 2 else found | {"joins": [_as_dict(_together([mine]), mine) for mine in joins]}
 
     def total(self, names: Iterable[str] = ()) -> Metrics:

@@ -28,6 +28,7 @@ from windrow.spark.facts import facts_of, refuse_changes
 from windrow.spark.job import Job, known
 from windrow.spark.labels import labels
 from windrow.spark.pack import WITNESS, blobs, tables_of
+from windrow.spark.roll import CALL, CALLED
 from windrow.spark.shipping import take_shipped
 from windrow.spark.warm import Cache, Key, chained
 from windrow.spark.worker import settle
@@ -35,6 +36,7 @@ from windrow.spec import Query
 
 RESULT = "shard int, metrics string, matches binary"
 STATE = "identity string, pushes long, snapshot binary"
+METRICS = "metrics"  # the counters of the last push, beside what else a state remembers
 ORDER = tuple(ENTRY.names[:3])
 BLOB_ROWS = 1 << 18
 _TYPES = [(field.name, field.type) for field in ENTRY]
@@ -73,7 +75,10 @@ class Operator:
         """
         take_shipped()
         mark = max(mark + self.job.ahead_ms, 0) if mark > 0 else 0
-        head, push = Head.read(store.head()), Push(in_order(frames), mark * 1000 if mark > 0 else None)
+        taken, called = in_order(frames)
+        head, push = Head.read(store.head()), Push(taken, mark * 1000 if mark > 0 else None)
+        if called and not push.blobs.num_rows:
+            return self._answer(shard, head, store, cache)
         if not push.blobs.num_rows and self._rests(head, store, mark):
             return iter(())
         head = replace(head, place=head.place or secrets.token_hex(8))
@@ -81,40 +86,43 @@ class Operator:
         found = self._brought(shard, head, deltas, cache)
         try:
             matches = self._take(found.engine, push)
-            head = replace(
-                head, identity=self._identity(shard, files, found.engine), settings=settings_of(self.job, shard)
-            )
+            identity, counters = self._identity(shard, files, found.engine)
+            head = replace(head, identity=identity, settings=settings_of(self.job, shard))
             head = replace(head, attached=head.attached + found.warm, rebuilt=head.rebuilt + found.rebuilt)
             head = deltas.written(head, found.engine, push, found.whole)
             if head.timer is None or head.timer <= mark:
                 head = self._timed(head, store)
             store.set_head(head.text())
-            counters = found.engine.metrics.to_dict()
         except BaseException:
             if cache is not None and found.folder is not None:
                 cache.drop(found.folder)
             raise
         if cache is not None:
-            key = self._key(shard, head)
-            cache.put(key, found.engine, found.folder)
-            counters["warm"] = {"attached": head.attached, "rebuilt": head.rebuilt, "bytes": cache.held_bytes(key)}
+            cache.put(self._key(shard, head), found.engine, found.folder)
         settle("operator")
-        return results(shard, [] if matches is None else [matches], counters)
+        counters |= self._warm(shard, head, cache)
+        return results(shard, [] if matches is None else [matches], counters, called)
 
     def stream(self, key: tuple[Any, ...], frames: Iterable[Any], state: Any) -> Iterator[Any]:
         """One micro-batch of one shard, whose state is one snapshot (`applyInPandasWithState`)."""
         take_shipped()
         shard = int(key[0])
         identity, pushes, snapshot = state.get if state.exists else (None, 0, None)
+        taken, called = in_order(frames)
+        if called and not taken.num_rows:
+            if identity is not None:
+                told = self._remembered(identity).get(METRICS) or self._engine(shard, snapshot).metrics.to_dict()
+                yield from (result.to_pandas() for result in results(shard, [], told, called))
+            return
         files = self._files(shard, identity)
         engine = self._engine(shard, snapshot)
         millis = state.getCurrentWatermarkMs() if self.job.marked else 0
-        matches = self._take(engine, Push(in_order(frames), millis * 1000 if millis > 0 else None))
-        identity = self._identity(shard, files, engine)
+        matches = self._take(engine, Push(taken, millis * 1000 if millis > 0 else None))
+        identity, counters = self._identity(shard, files, engine)
         advice = "use more shards, or the RocksDB state store (windrow.spark.tune)"
         state.update((identity, pushes + 1, fitting(engine.snapshot(), f"shard {shard}", advice)))
         settle("operator")
-        for result in results(shard, [] if matches is None else [matches], engine.metrics.to_dict()):
+        for result in results(shard, [] if matches is None else [matches], counters, called):
             yield result.to_pandas()
 
     def batch(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -145,6 +153,23 @@ class Operator:
 
     def _tables(self, streams: Sequence[int], rows: Sequence[pa.Buffer]) -> dict[str, pa.Table]:
         return tables_of(self.job.query.names, self.job.schemas, streams, rows)
+
+    # -- the roll call (roll.py) -----------------------------------------------------------------------------------
+
+    def _answer(self, shard: int, head: Head, store: Store, cache: Cache | None) -> Iterator[pa.RecordBatch]:
+        """The counters of a shard that has no rows: those of its last push. Nothing is taken, and nothing written."""
+        if not head.pushes:
+            return iter(())
+        told = self._remembered(head.identity).get(METRICS)
+        told = told or Deltas(store, shard).replayed(head, self._again).metrics.to_dict()
+        return results(shard, [], told | self._warm(shard, head, cache), called=True)
+
+    def _warm(self, shard: int, head: Head, cache: Cache | None) -> dict[str, Any]:
+        """What is known of the engine that is kept between micro-batches, where one is."""
+        if cache is None:
+            return {}
+        held = cache.held_bytes(self._key(shard, head))
+        return {"warm": {"attached": head.attached, "rebuilt": head.rebuilt, "bytes": held}}
 
     # -- timers ----------------------------------------------------------------------------------------------------
 
@@ -208,32 +233,30 @@ class Operator:
 
     # -- what a state remembers ------------------------------------------------------------------------------------
 
-    def _identity(self, shard: int, files: dict[str, int] | None, engine: Engine) -> str:
-        """Write what was lost to the archive; the join and the archive as a state remembers them."""
+    def _identity(self, shard: int, files: dict[str, int] | None, engine: Engine) -> tuple[str, dict[str, Any]]:
+        """Write what was lost to the archive; join, archive and counters as a state remembers them; the counters."""
         remembered: dict[str, Any] = {"facts": facts_of(self.job)}
         if self.job.archive is not None and files is not None:
             files = write_departed(self.job.archive, shard, files, engine.departed())
             remembered["archive"] = {"id": self.job.archive.id, "files": files}
-        return json.dumps(remembered)
+        counters = remembered[METRICS] = engine.metrics.to_dict()
+        return json.dumps(remembered), counters
 
     def _files(self, shard: int, identity: str | None) -> dict[str, int] | None:
         """How many files of the archive a state knows of, by stream; a state or archive of another join is refused."""
-        known = self._known(identity)
+        known = None if identity is None else self._remembered(identity).get("archive")
         if self.job.archive is None:
             return None
         return check_archive(self.job, shard, known, _run(), all_shards=shard == WITNESS)
 
-    def _known(self, identity: str | None) -> dict[str, Any] | None:
-        """What a state remembers of its archive; a state of another join is refused."""
-        if identity is None:
-            return None
+    def _remembered(self, identity: str) -> dict[str, Any]:
+        """What a state remembers; a state of another join is refused."""
         try:
-            remembered = json.loads(identity)
+            remembered: dict[str, Any] = json.loads(identity)
         except ValueError:  # of before LAYOUT 2
             remembered = {"facts": {}}
         refuse_changes(remembered["facts"], facts_of(self.job), "the checkpoint", SnapshotError)
-        found: dict[str, Any] | None = remembered.get("archive")
-        return found
+        return remembered
 
 
 @lru_cache(maxsize=64)
@@ -260,13 +283,15 @@ class Brought:
     whole: bool = False
 
 
-def in_order(frames: Iterable[Any]) -> pa.RecordBatch:
-    """The blobs of a micro-batch, in the order in which they were packed."""
+def in_order(frames: Iterable[Any]) -> tuple[pa.RecordBatch, bool]:
+    """The blobs of a micro-batch, in the order in which they were packed; and whether the shard is called (roll.py)."""
     parts = [pa.table([pa.array(frame[name], type_) for name, type_ in _TYPES], schema=ENTRY) for frame in frames]
     packed = pa.concat_tables([ENTRY.empty_table(), *parts])
     order = np.lexsort([packed[name].to_numpy() for name in ORDER[::-1]])
-    ordered = packed.take(pa.array(order)).combine_chunks()
-    return ordered.to_batches()[0] if ordered.num_rows else pa.RecordBatch.from_pylist([], schema=ENTRY)
+    calls = int(np.count_nonzero(packed["stream"].to_numpy() == CALL))  # in order they come first
+    ordered = packed.take(pa.array(order[calls:])).combine_chunks()
+    found = ordered.to_batches()[0] if ordered.num_rows else pa.RecordBatch.from_pylist([], schema=ENTRY)
+    return found, calls > 0
 
 
 def by_shard(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, list[int], list[pa.Buffer]]]:
@@ -303,8 +328,8 @@ def _run() -> Run:
     return Run(context.getLocalProperty("sql.streaming.queryId"), context.getLocalProperty("spark.jobGroup.id"))
 
 
-def results(shard: int, found: Iterable[pa.Table], counters: Any) -> Iterator[pa.RecordBatch]:
-    """Matches as blobs, then the counters, which an engine has when all are out.
+def results(shard: int, found: Iterable[pa.Table], counters: Any, called: bool = False) -> Iterator[pa.RecordBatch]:
+    """Matches as blobs, then the counters, which an engine has when all are out, and whether the shard was called.
 
     Spark puts what comes back from Python together to batches of 10,000 records, whatever their size, and holds each in
     memory beside its heap, of which it has little. So blobs are large only as long as matches are few.
@@ -318,7 +343,7 @@ def results(shard: int, found: Iterable[pa.Table], counters: Any) -> Iterator[pa
             for start in range(0, len(batches), MOST_BLOBS):
                 yield _result(shard, blobs(batches[start : start + MOST_BLOBS]))
     told = counters.metrics.to_dict() if isinstance(counters, Engine) else counters
-    yield _result(shard, pa.nulls(1, pa.binary()), json.dumps(told))
+    yield _result(shard, pa.nulls(1, pa.binary()), json.dumps(told | {CALLED: True} if called else told))
 
 
 def _result(shard: int, matches: pa.Array, metrics: str | None = None) -> pa.RecordBatch:

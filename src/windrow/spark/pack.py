@@ -6,6 +6,7 @@ The codes of keys, by which rows find their shard, do not travel: coding keys ag
 
 One shard, the witness, gets a blob in every micro-batch, if need be an empty one. Its number is the same however many
 shards there are, so a checkpoint of another join is noticed at once and not only when rows reach a shard with state.
+Now and then all shards are called, rows or not (roll.py).
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from windrow.spark.labels import labels
+from windrow.spark.roll import calls, is_called
 from windrow.spark.shipping import take_shipped
 from windrow.spark.worker import settle
 
@@ -64,6 +66,7 @@ class Packer:
     job: Slices
     stream: int
     streaming: bool = False
+    join: str = ""  # a name that no other join of a query has
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Blobs of all rows of a partition."""
@@ -74,6 +77,8 @@ class Packer:
         source = context.partitionId() if context is not None else 0
         number, rows, seen = 0, 0, not self.streaming
         witness = labels(self.job.shards).index(WITNESS)
+        if self.streaming and source == 0 and is_called(self.join):  # there is a first partition where there is any
+            yield calls(labels(self.job.shards), source, ARROW)
         for piece in _pieces(batches, self.job.schemas[self.stream]):
             parts = self.job.parts(self.stream, piece, rows)
             seen |= witness in parts

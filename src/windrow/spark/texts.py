@@ -16,6 +16,7 @@ This room does not know how texts are read: it is handed one, ready to be starte
 from __future__ import annotations
 
 import json
+import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -164,14 +165,14 @@ class TextOperator:
         identity, pushes, snapshot = state.get if state.exists else (None, 0, None)
         running = self.job.started() if identity is None else self.job.restored(identity, bytes(snapshot or b""))
         mark = state.getCurrentWatermarkMs() if self.job.marked else 0
-        blobs = in_order(frames)
+        blobs, called = in_order(frames)  # all rows come here: where there is a call there are blobs
         rows = [blob.as_buffer() for blob in blobs["rows"]]
         tables = tables_of(self.job.names, self.job.schemas, blobs["stream"].to_pylist(), rows)
         found = running.push(tables, watermark=mark * 1000 if mark > 0 else None)
         after = fitting(running.snapshot(), "the query text", SMALLER)
         state.update((json.dumps({"facts": self.job.facts}), pushes + 1, after))
         settle("operator")
-        for result in results(int(key[0]), [found.cast(self.schema)], _counters(running.metrics)):
+        for result in results(int(key[0]), [found.cast(self.schema)], _counters(running.metrics), called):
             yield result.to_pandas()
 
     def batch(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -215,7 +216,8 @@ def text_on_spark(
     output, schema = spark_schema(_nothing(job, streaming).schema)
     refuse_twins(output.names, "the output", "name its columns with As", is_case_sensitive(first))
     ship(first)
-    packed = [packed_stream(job, frames[name], s, streaming, millis(late)) for s, name in enumerate(names)]
+    token = secrets.token_hex(4)
+    packed = [packed_stream(job, frames[name], s, streaming, millis(late), token) for s, name in enumerate(names)]
     result = operated_whole(TextOperator(job, schema), packed, job.shards, streaming)
     return handed_on(result, observed(result, streaming), Unpacker(schema), output)
 
