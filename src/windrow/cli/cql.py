@@ -212,11 +212,12 @@ def _joins(result: CqlResult, every: bool) -> list[str]:
 
     found = []
     for query, metrics in result.joins:
-        if not (every or metrics.shed):
+        lost = metrics.shed or metrics.recall != 1.0  # a constraint that does not hold costs matches, too
+        if not (every or lost):
             continue
         held = f"{metrics.peak_rows:,} rows, {metrics.peak_bytes:,} bytes at most"
         left = ", ".join(f"{word} {metrics.total(word):,}" for word in ("expired", "released", "shed", "ignored"))
-        told = f"; recall {recall(metrics)}" if metrics.shed else ""
+        told = f"; recall {recall(metrics)}" if lost else ""
         found.append(f"join of {', '.join(query.names)}: {metrics.matched:,} matches, {held}; {left}{told}")
     return found
 

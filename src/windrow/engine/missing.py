@@ -66,9 +66,10 @@ def _hidden(lines: np.ndarray, deletions: np.ndarray, share: float) -> bool:
     unsure = released * share < FEW  # of so many rows with missed matches one is spared, with 95 %
     # no partner came in time: whether they come too late, rows that are gone do not see
     late = (lines[:, at.Promise.kind] == at.BY_INTEGRITY) & (released > 0) & (measured == 0)
-    # what was released for the only row of a key would meet the next one that comes after that row was deleted
+    # what was released for the only row of a key would meet the next one that comes after that row was deleted, be it
+    # that this one was released before, too: its deletion is then in vain
     unique = (lines[:, at.Promise.kind] == at.BY_UNIQUE) & (released > 0)
-    deleted = unique & (deletions[lines[:, at.Promise.stream], 0] > 0)
+    deleted = unique & (deletions[lines[:, at.Promise.stream]] > 0).any(axis=1)
     return bool((unsure & (late | deleted)).any())
 
 
