@@ -56,6 +56,7 @@ def cql(
     memory: shared.Memory = None,
     policy: shared.Policy = "auto",
     constraints: Constraints = None,
+    on_violation: shared.OnViolation = "lose",
     lateness: shared.Lateness = None,
     text: shared.Text = None,
     separator: Separator = None,
@@ -77,7 +78,7 @@ def cql(
     asked_text = _text(query)
     try:
         asked = Cql(asked_text)
-        options = _options(memory, policy, constraints)
+        options = _options(memory, policy, constraints, on_violation)
         files = _named(stream or (), "--stream")
         if output is not None:
             _check_output(output, files.values())
@@ -122,7 +123,9 @@ def _named(pairs: Any, option: str) -> dict[str, Path]:
     return found
 
 
-def _options(memory: str | None, policy: str, constraints: list[str] | None) -> dict[str, Any]:
+def _options(
+    memory: str | None, policy: str, constraints: list[str] | None, on_violation: str
+) -> dict[str, Any]:
     from windrow.cli import texts
 
     chosen = texts.policy(policy, None)
@@ -131,6 +134,8 @@ def _options(memory: str | None, policy: str, constraints: list[str] | None) -> 
         found["memory"] = memory
     if constraints:
         found["constraints"] = texts.constraints(constraints)
+    if (kind := texts.on_violation(on_violation)) != "lose":
+        found["on_violation"] = kind
     return found
 
 

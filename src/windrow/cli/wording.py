@@ -51,11 +51,14 @@ class Command(TyperCommand):
 
 @contextmanager
 def _warnings_worded(options: Mapping[str, str]) -> Iterator[None]:
-    """What the library warns of names options, too."""
+    """What the library warns of names options, too, and is said once, though the first rows are joined twice."""
+    said: set[str] = set()
 
     def named(record: logging.LogRecord) -> bool:
         record.msg, record.args = worded(record.getMessage(), options, subject=False), ()
-        return True
+        new = record.msg not in said
+        said.add(record.msg)
+        return new
 
     log = logging.getLogger("windrow")
     log.addFilter(named)

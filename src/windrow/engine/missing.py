@@ -7,6 +7,7 @@ if a promise cannot be seen broken otherwise and hardly any row was spared for i
 
 import logging
 from dataclasses import dataclass
+from threading import Lock
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from windrow.state.parts import view
 from windrow.state.shard import Shard
 
 _log = logging.getLogger("windrow")
+_ONE = Lock()  # shards, each in its thread, tell of the same constraints
 
 
 @dataclass(frozen=True)
@@ -83,13 +85,14 @@ def broken(shard: Shard) -> list[str]:
     return [release.texts[k] for k in np.flatnonzero(found)]
 
 
-def warn(shard: Shard) -> bool:
-    """Say of declared constraints that they are broken; whether any is."""
-    texts = broken(shard)
-    for text in texts:
+def warn(shard: Shard, told: set[str]) -> None:
+    """Say of declared constraints that they are broken, unless that was told."""
+    with _ONE:
+        new = [text for text in broken(shard) if text not in told]
+        told.update(new)
+    for text in new:
         _log.warning(
             "%s: this constraint does not hold, and rows were released by it: matches are missed, and recall is "
             "estimated, or None; on_violation='demote' finds them, constraints='auto' relies on what holds",
             text,
         )
-    return bool(texts)
