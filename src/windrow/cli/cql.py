@@ -123,9 +123,7 @@ def _named(pairs: Any, option: str) -> dict[str, Path]:
     return found
 
 
-def _options(
-    memory: str | None, policy: str, constraints: list[str] | None, on_violation: str
-) -> dict[str, Any]:
+def _options(memory: str | None, policy: str, constraints: list[str] | None, on_violation: str) -> dict[str, Any]:
     from windrow.cli import texts
 
     chosen = texts.policy(policy, None)
