@@ -53,11 +53,12 @@ def missed(shard: Shard, deletions: np.ndarray) -> Missed | None:
     groups = view(shard.words, at.Head.missed_at, 1, at.GROUPS)[0].view(np.float64)
     certain = float(shard.floats[at.Head.missed])
     found = certain + float(groups.sum())
-    if found > 0.0 and share > 0.0 and shard.demoted is None and not shard.words[at.Head.blinded]:
+    blinded = bool(shard.words[at.Head.blinded])
+    if found > 0.0 and share > 0.0 and shard.demoted is None and not blinded:
         spread = max(T_95 * float(np.sqrt(at.GROUPS * groups.var(ddof=1))), FEW / share)
         seen = float((groups > 0).sum())  # each stands for one match at least
         return Missed(found, spread, certain + seen)
-    if found > 0.0 or lines[:, at.Promise.violations].any() or _hidden(lines, deletions, share):
+    if found > 0.0 or blinded or lines[:, at.Promise.violations].any() or _hidden(lines, deletions, share):
         return None
     return NOTHING
 
