@@ -131,9 +131,12 @@ def _cuts(progress: list[np.ndarray], rows: int, pace: Pace | None) -> Iterator[
     together = np.sort(np.concatenate(progress), kind="stable")
     moments = np.unique(np.append(together[step - 1 :: step], together[-1]))
     ends = [np.searchsorted(time, moments, side="right") for time in progress]
+    passed = np.sum(ends, axis=0)  # rows up to each moment: where times are coarse, many share one
     starts, k = [0] * len(progress), -1
     while k < len(moments) - 1:
-        k = min(k + max(1, (rows if pace is None else pace.rows) // step), len(moments) - 1)
+        k += 1
+        if pace is not None:
+            k = max(k, int(np.searchsorted(passed, sum(starts) + pace.rows, side="right")) - 1)
         here = [int(end[k]) for end in ends]
         yield list(zip(starts, here, strict=True))
         starts = here

@@ -209,19 +209,34 @@ def test_nothing_is_spared_if_not_wanted_and_then_nothing_is_known() -> None:
     assert engine.metrics.constraints["b is unique on k"].violations and engine.metrics.recall is None
 
 
-def test_a_broken_constraint_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize(("shards", "restored"), [(1, False), (1, True), (3, False)])
+def test_a_broken_constraint_is_said_once(shards: int, restored: bool, caplog: pytest.LogCaptureFixture) -> None:
     tables = unique_twice(np.random.default_rng(0), 0.5)
     with caplog.at_level(logging.WARNING, "windrow"):
-        pushed(query_of(KINDS["unique"][1], on_violation=wr.Lose(SAMPLE)), tables)
+        pushed(query_of(KINDS["unique"][1], on_violation=wr.Lose(SAMPLE), shards=shards), tables, restored=restored)
     said = [record.getMessage() for record in caplog.records if "does not hold" in record.getMessage()]
     assert len(said) == 1 and said[0].startswith("b is unique on k")
 
 
-def test_spared_rows_make_room_first_and_then_nothing_is_estimated() -> None:
-    """A budget that fits what has to be held: the spared rows go, nothing is shed, all matches are found."""
+def test_each_broken_constraint_is_said(caplog: pytest.LogCaptureFixture) -> None:
+    """Also one that breaks when another has been broken for long."""
+    a = pa.table({"t": [0, 2, 4, 13], "k": [1, 2, 3, 2]})
+    b = pa.table({"t": [1, 3, 5, 6], "k": [1, 2, 3, 1]})
+    with caplog.at_level(logging.WARNING, "windrow"):
+        pushed(query_of(KINDS["unique"][1], on_violation=wr.Lose(1.0)), (a, b))
+    said = [record.getMessage().partition(":")[0] for record in caplog.records]
+    assert said == ["b is unique on k", "a is unique on k"]
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_spared_rows_make_room_first_and_then_nothing_is_estimated(broken: bool) -> None:
+    """A budget that fits what has to be held: the spared rows go, nothing is shed, all matches are found but those with
+    second rows of a unique key, which nobody sees any more: recall is not told, whether there were such rows or not."""
     keys = np.arange(20_000)
-    tables = stream(keys, keys), stream(keys, keys + 5)
+    again = keys[::400] if broken else keys[:0]
+    tables = stream(keys, keys), stream(np.append(keys, again), np.append(keys + 5, again + 1_500))
     for on_full in ("shed", "fail"):
         query = query_of(KINDS["unique"][1], on_violation=wr.Lose(0.5), memory=200, on_full=on_full)
         seen = pushed(query, tables).metrics
         assert seen.matched == len(keys) and seen.shed == 0 and seen.peak_rows <= 200
+        assert seen.recall is None and seen.recall_interval is None

@@ -146,6 +146,16 @@ def test_recall_is_not_told_where_a_deletion_may_have_made_uniqueness_wrong(dele
     assert engine.metrics.recall == (None if deleted else 1.0)
 
 
+def test_recall_is_not_told_either_where_the_row_that_is_deleted_was_released_before() -> None:
+    """Both rows of a match are released, so that the deletion is in vain; the next row of its key finds nobody."""
+    unique = [wr.Unique("A", "k"), wr.Unique("B", "k")]
+    engine = wr.Engine(query_of([("time", 1_000)] * 2, constraints=unique), {"A": SCHEMA, "B": SCHEMA})
+    for event in [Event(1, 0, 1, 1, 1), Event(2, 1, 1, 1, 2), Event(3, 1, -1, 1, 2), Event(4, 1, 1, 1, 3)]:
+        engine.push({name: batch([event], s) for s, name in enumerate("AB") if s == event.stream})
+    assert engine.metrics.matched == 1 and engine.metrics.streams["B"].unknown == 1
+    assert engine.metrics.recall is None
+
+
 @pytest.mark.parametrize("deleted", [False, True])
 def test_a_cluster_that_is_broken_is_counted_also_after_a_deletion(deleted: bool) -> None:
     """What a deletion takes back is that its row is the only one of its key, not when rows of the key came."""

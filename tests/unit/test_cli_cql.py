@@ -36,6 +36,7 @@ def cql(*words: str) -> Any:
     return CliRunner().invoke(app, ["cql", *words], prog_name="windrow")
 
 
+DEMOTE = ("--on-violation", "demote")
 STREAMS = ("--stream", "L=l.csv", "--stream", "R=r.parquet", "--time", "t")
 
 
@@ -58,6 +59,22 @@ def test_what_a_budget_has_cost_is_said(files: Path) -> None:
         shown = cql(TEXT, *STREAMS, *more, "--memory", "1").stdout
         assert "join of L, R: " in shown and "shed " in shown and "; recall " in shown
     assert cql(TEXT, *STREAMS, "--memory", "1", "--quiet").stdout == ""
+
+
+def test_what_a_broken_constraint_has_cost_is_said(files: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Also where nothing was shed; of one that holds there is nothing to say."""
+    for broken in (False, True):
+        rows = [(1, 1), (3, 1 if broken else 2), (4, 3)]
+        (files / "r.csv").write_text("t,k,y\n" + "".join(f"{t},{k},0\n" for t, k in rows))
+        words = [TEXT, *STREAMS[:2], "--stream", "R=r.csv", *STREAMS[4:], "--constraints", "R is unique on k"]
+        shown = cql(*words)
+        assert shown.exit_code == 0, shown.stderr
+        assert ("; recall not known\n" in shown.stdout) == broken == ("join of L, R: " in shown.stdout)
+    assert "--on-violation demote finds them" in caplog.text and "on_violation=" not in caplog.text
+    told = [json.loads(cql(*given, "--json").stdout) for given in (words[:-2], words, (*words, *DEMOTE))]
+    exact, lossy, found = (sorted(map(str, each["rows"])) for each in told)
+    assert found == exact and len(lossy) == 2  # both rows of L with the key meet its second row of R
+    assert told[-1]["joins"][0]["demoted"]["L"]["found"] == len(exact) - len(lossy)
 
 
 def test_an_input_is_not_written_over(files: Path) -> None:

@@ -6,6 +6,7 @@ They catch an error that names what only Python has, and a translation of what a
 from __future__ import annotations
 
 import json
+import logging
 import sys
 from pathlib import Path
 from time import perf_counter, sleep
@@ -54,6 +55,8 @@ def said(*words: str) -> str:
         ("--on: cannot read 'time=5 or order=3'", "--on: cannot read 'time=5 or order=3'"),
         ("there is no column 'time='. Known columns: k", "there is no column 'time='. Known columns: k"),
         ("set patience=", "set patience="),
+        ("data/time=12/part.csv: cannot be read", "data/time=12/part.csv: cannot be read"),
+        ("time=12/part.csv: cannot be read", "time=12/part.csv: cannot be read"),
     ],
 )
 def test_keywords_are_told_as_options(message: str, told: str) -> None:
@@ -110,6 +113,15 @@ def test_query_texts_name_options_too(files: Path) -> None:
     assert "have no time column: give --time, or use Rows" in said(
         "cql", TEXT, "--stream", "L=l.csv", "--stream", "R=r.csv"
     )
+
+
+def test_warnings_name_options_too(files: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (files / "r.csv").write_text("t,k\n1,1\n2,1\n3,2\n4,2\n")
+    words = ["join", "l.csv", "r.csv", "--on", "k", "-o", "o.csv", "--constraints", "right is unique on k"]
+    assert CliRunner().invoke(app, words, prog_name="windrow").exit_code == 0
+    (said,) = (record.getMessage() for record in caplog.records)
+    assert "--on-violation demote finds them, --constraints auto relies on what holds" in said and "=" not in said
+    assert not logging.getLogger("windrow").filters
 
 
 def test_compiling_is_no_part_of_rows_per_second(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:

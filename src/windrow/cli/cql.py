@@ -56,6 +56,7 @@ def cql(
     memory: shared.Memory = None,
     policy: shared.Policy = "auto",
     constraints: Constraints = None,
+    on_violation: shared.OnViolation = "lose",
     lateness: shared.Lateness = None,
     text: shared.Text = None,
     separator: Separator = None,
@@ -77,7 +78,7 @@ def cql(
     asked_text = _text(query)
     try:
         asked = Cql(asked_text)
-        options = _options(memory, policy, constraints)
+        options = _options(memory, policy, constraints, on_violation)
         files = _named(stream or (), "--stream")
         if output is not None:
             _check_output(output, files.values())
@@ -122,7 +123,7 @@ def _named(pairs: Any, option: str) -> dict[str, Path]:
     return found
 
 
-def _options(memory: str | None, policy: str, constraints: list[str] | None) -> dict[str, Any]:
+def _options(memory: str | None, policy: str, constraints: list[str] | None, on_violation: str) -> dict[str, Any]:
     from windrow.cli import texts
 
     chosen = texts.policy(policy, None)
@@ -131,6 +132,8 @@ def _options(memory: str | None, policy: str, constraints: list[str] | None) -> 
         found["memory"] = memory
     if constraints:
         found["constraints"] = texts.constraints(constraints)
+    if (kind := texts.on_violation(on_violation)) != "lose":
+        found["on_violation"] = kind
     return found
 
 
@@ -212,11 +215,12 @@ def _joins(result: CqlResult, every: bool) -> list[str]:
 
     found = []
     for query, metrics in result.joins:
-        if not (every or metrics.shed):
+        lost = metrics.shed or metrics.recall != 1.0  # a constraint that does not hold costs matches, too
+        if not (every or lost):
             continue
         held = f"{metrics.peak_rows:,} rows, {metrics.peak_bytes:,} bytes at most"
         left = ", ".join(f"{word} {metrics.total(word):,}" for word in ("expired", "released", "shed", "ignored"))
-        told = f"; recall {recall(metrics)}" if metrics.shed else ""
+        told = f"; recall {recall(metrics)}" if lost else ""
         found.append(f"join of {', '.join(query.names)}: {metrics.matched:,} matches, {held}; {left}{told}")
     return found
 

@@ -10,8 +10,10 @@ that a message names is looked up among them:
 
 from __future__ import annotations
 
+import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from typer.core import TyperCommand
@@ -19,7 +21,7 @@ from typer.core import TyperCommand
 from windrow.errors import SpecError, WindrowError
 
 _QUOTED = r"(?<![\w=])'[^']*'|(?<![\w=])\"[^\"]*\""  # what a user has written
-_KEYWORD = r"\b([a-z_]+)=(?:'([^']*)'|([\w.]+))?"
+_KEYWORD = r"(?<![\w/\\])([a-z_]+)=(?:'([^']*)'|([\w.]+))?(?![\w./\\])"  # and no folder such as data/time=12/
 _OTHERWISE = r",? or [^,;:'\"]*?\b([a-z_]+)=[^,;:]*"
 _SAID = re.compile(rf"({_QUOTED})|(?:\bset )?{_KEYWORD}")
 _ADVISED = re.compile(rf"({_QUOTED})|{_OTHERWISE}")
@@ -36,14 +38,34 @@ class Command(TyperCommand):
 
     def invoke(self, ctx: Any) -> Any:
         """Run it."""
+        options = {param.name or "": param.opts[0] for param in self.params if param.opts[0].startswith("--")}
         try:
-            return super().invoke(ctx)
+            with _warnings_worded(options):
+                return super().invoke(ctx)
         except WindrowError as error:
-            options = {param.name: param.opts[0] for param in self.params if param.opts[0].startswith("--")}
             told = worded(str(error), options, isinstance(error, SpecError))
             if told == str(error):
                 raise
             raise type(error)(told) from error
+
+
+@contextmanager
+def _warnings_worded(options: Mapping[str, str]) -> Iterator[None]:
+    """What the library warns of names options, too, and is said once, though the first rows are joined twice."""
+    said: set[str] = set()
+
+    def named(record: logging.LogRecord) -> bool:
+        record.msg, record.args = worded(record.getMessage(), options, subject=False), ()
+        new = record.msg not in said
+        said.add(record.msg)
+        return new
+
+    log = logging.getLogger("windrow")
+    log.addFilter(named)
+    try:
+        yield
+    finally:
+        log.removeFilter(named)
 
 
 def worded(message: str, options: Mapping[str, str], subject: bool = True) -> str:

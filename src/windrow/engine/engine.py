@@ -61,8 +61,6 @@ class Engine:
             return super().__new__(ShardedEngine)
         return super().__new__(cls)
 
-    _warned = False  # that a constraint is broken
-
     def __init__(
         self,
         query: Query,
@@ -84,6 +82,7 @@ class Engine:
         self.own_clock = own_clock
         self._keeps_departures = departures and not count_only
         self._interrupted, self._parked = False, False
+        self._told: set[str] = set()  # constraints that were said to be broken
         self._ground: parking.Ground | None = None
         self._oracle = {name: as_table(table, name) for name, table in (oracle or {}).items()}
         self._binding: Binding | None = None
@@ -465,7 +464,7 @@ class Engine:
         self._payloads, self._tracker = state.payloads, state.tracker
         self._arrived, self._deletions, self._false = state.arrived, state.deletions, state.false
         self._watch_departures(state.binding, state.shard)
-        self._warned = bool(broken(state.shard))
+        self._told.update(broken(state.shard))
         if self._tracker is not None:
             state.shard.note(self._tracker.samples)
 

@@ -113,6 +113,7 @@ def _made_as(
     engine = made.__new__(made, old)
     engine.query, engine._interrupted, engine._parked, engine._ground = old, False, False, None
     engine._departures, engine._oracle, engine._binding, engine._shard = None, {}, None, None
+    engine._told = set()
     with snapshots.read_strictly():
         engine.count_only, engine._tracks = header["count_only"], header["recall"]
         engine._keeps_departures, engine.own_clock = header["departures"], header["own_clock"]

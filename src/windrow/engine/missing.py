@@ -7,6 +7,7 @@ if a promise cannot be seen broken otherwise and hardly any row was spared for i
 
 import logging
 from dataclasses import dataclass
+from threading import Lock
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from windrow.state.parts import view
 from windrow.state.shard import Shard
 
 _log = logging.getLogger("windrow")
+_ONE = Lock()  # shards, each in its thread, tell of the same constraints
 
 
 @dataclass(frozen=True)
@@ -51,11 +53,12 @@ def missed(shard: Shard, deletions: np.ndarray) -> Missed | None:
     groups = view(shard.words, at.Head.missed_at, 1, at.GROUPS)[0].view(np.float64)
     certain = float(shard.floats[at.Head.missed])
     found = certain + float(groups.sum())
-    if found > 0.0 and share > 0.0 and shard.demoted is None and not shard.words[at.Head.blinded]:
+    blinded = bool(shard.words[at.Head.blinded])
+    if found > 0.0 and share > 0.0 and shard.demoted is None and not blinded:
         spread = max(T_95 * float(np.sqrt(at.GROUPS * groups.var(ddof=1))), FEW / share)
         seen = float((groups > 0).sum())  # each stands for one match at least
         return Missed(found, spread, certain + seen)
-    if found > 0.0 or lines[:, at.Promise.violations].any() or _hidden(lines, deletions, share):
+    if found > 0.0 or blinded or lines[:, at.Promise.violations].any() or _hidden(lines, deletions, share):
         return None
     return NOTHING
 
@@ -66,9 +69,10 @@ def _hidden(lines: np.ndarray, deletions: np.ndarray, share: float) -> bool:
     unsure = released * share < FEW  # of so many rows with missed matches one is spared, with 95 %
     # no partner came in time: whether they come too late, rows that are gone do not see
     late = (lines[:, at.Promise.kind] == at.BY_INTEGRITY) & (released > 0) & (measured == 0)
-    # what was released for the only row of a key would meet the next one that comes after that row was deleted
+    # what was released for the only row of a key would meet the next one that comes after that row was deleted, be it
+    # that this one was released before, too: its deletion is then in vain
     unique = (lines[:, at.Promise.kind] == at.BY_UNIQUE) & (released > 0)
-    deleted = unique & (deletions[lines[:, at.Promise.stream], 0] > 0)
+    deleted = unique & (deletions[lines[:, at.Promise.stream]] > 0).any(axis=1)
     return bool((unsure & (late | deleted)).any())
 
 
@@ -82,13 +86,14 @@ def broken(shard: Shard) -> list[str]:
     return [release.texts[k] for k in np.flatnonzero(found)]
 
 
-def warn(shard: Shard) -> bool:
-    """Say of declared constraints that they are broken; whether any is."""
-    texts = broken(shard)
-    for text in texts:
+def warn(shard: Shard, told: set[str]) -> None:
+    """Say of declared constraints that they are broken, unless that was told."""
+    with _ONE:
+        new = [text for text in broken(shard) if text not in told]
+        told.update(new)
+    for text in new:
         _log.warning(
             "%s: this constraint does not hold, and rows were released by it: matches are missed, and recall is "
             "estimated, or None; on_violation='demote' finds them, constraints='auto' relies on what holds",
             text,
         )
-    return bool(texts)

@@ -102,6 +102,9 @@ class ShardedEngine(Engine):
 
     def _hold(self, engines: list[Engine], routing: Routing) -> None:
         self.engines, self.routing = engines, routing
+        self._told.update(*(engine._told for engine in engines))
+        for engine in engines:
+            engine._told = self._told  # what one has said the others need not say
         self._binding = engines[0].bound()[0]
 
     def _start_counting(self, arrived: Any) -> None:

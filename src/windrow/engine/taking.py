@@ -186,10 +186,11 @@ def _keep(engine: Engine, prepared: Prepared) -> None:
 
 
 def _settle(engine: Engine, arrivals: int) -> None:
-    """Let the estimate of recall follow the watermark, and what is recent fade; say once if a constraint is broken."""
+    """Let the estimate of recall follow the watermark, and what is recent fade; say of each constraint once that it is
+    broken."""
     shard, tracker = engine.bound()[1], engine._tracker
-    if shard.plan.releases and not engine._warned:
-        engine._warned = warn(shard)
+    if shard.plan.releases:
+        warn(shard, engine._told)
     if tracker is not None:
         tracker.raise_watermark(int(shard.words[at.Head.watermark]))
         tracker.settle(shard.matched - int(engine._false.sum()), arrivals)
