@@ -170,7 +170,7 @@ def queries(draw: st.DrawFn, labels: tuple[str, ...] = ()) -> Query:
     )
     declared = st.lists(st.sampled_from(useful(plain)), max_size=3, unique=True).flatmap(with_adherence(unit))
     promised = draw(st.sampled_from([None, "watch", "auto"]) | declared)
-    broken = st.sampled_from(["lose", "demote"]) | loses | demotes
+    broken = st.sampled_from(["lose", "demote"]) | demotes | (st.nothing() if isinstance(promised, str) else loses)
     return plain.with_(constraints=promised, on_violation=draw(broken) if promised else "lose")
 
 
