@@ -137,3 +137,19 @@ def test_a_promise_that_breaks_rests_and_says_so() -> None:
         engine.push({"a": left.slice(start, 100), "b": right.slice(start, 100)})
     unique = engine.metrics.constraints["a is unique on k"]
     assert unique.violations > 0 and not unique.used
+
+
+@pytest.mark.parametrize("window", [wr.Window.rows(500), wr.Window.time(500)], ids=["rows", "time"])
+@pytest.mark.parametrize("seed", range(3))
+def test_distances_beyond_the_window_are_not_used(window: wr.Window, seed: int) -> None:
+    """Keys that rest for longer than a window and come back: to rely on their rest would free next to nothing, and lose
+    what comes back."""
+    rng, n = np.random.default_rng(seed), 60_000
+    mine = 40 * (np.arange(n) // 5_000) + rng.integers(0, 60, n)  # a set of keys that moves on
+    theirs = np.where(rng.random(n) < 0.02, mine, 40 * (np.arange(n) // 3_000 % 7) + rng.integers(0, 60, n))
+    tables = {"a": pa.table({"t": np.arange(n), "k": mine}), "b": pa.table({"t": np.arange(n), "k": theirs})}
+    query = wr.Query(streams=[wr.Stream(stream, "t", window) for stream in tables], on="k", order="arrival")
+    plain, _ = pushed(query, tables)
+    found, engine = pushed(query.with_(constraints="auto"), tables, pieces=120)
+    assert found >= 0.999 * plain
+    assert all(seen.k <= 500 for seen in engine.metrics.constraints.values() if seen.used and seen.k is not None)

@@ -3,8 +3,8 @@
 After every `reaction` arrivals, for each promise that was not declared:
 
     k_u   the largest distance of the last two such spells; of one that rests, since it has rested
-    k_e   margin * k_u, and a few arrivals more: what rows are released by, unless it passes `most`, where the promise
-          is of no use
+    k_e   margin * k_u, and a few arrivals more: what rows are released by, unless it passes `most`, or what comes while
+          a row that would be released stays anyway: the promise could free nothing that its window does not
 
 A promise is used once enough was measured without breaking it, and for long: a distance can be seen only when so many
 rows have come, so k is trusted after eight times as many arrivals of the stream that it counts. One that was broken
@@ -55,8 +55,9 @@ def adapt(words: np.ndarray, plan: Plan) -> None:
         if line[Promise.kind] == at.BY_UNIQUE:
             _adapt_unique(line, int(streams[line[Promise.stream], at.Stream.rank]), release)
         else:
-            counted = Promise.other if line[Promise.kind] == at.BY_INTEGRITY else Promise.stream
-            _adapt_distance(line, int(streams[line[counted], at.Stream.rank]), release)
+            counted = int(line[Promise.other if line[Promise.kind] == at.BY_INTEGRITY else Promise.stream])
+            stay = _stay(line, streams, counted, int(words[Head.clock]))
+            _adapt_distance(line, int(streams[counted, at.Stream.rank]), release, stay)
     if release.monitored.release:
         _choose_exempt(words, plan, release, lines, streams)
     if before != _unique_used(lines) or not words[Head.covers_hold]:
@@ -81,7 +82,23 @@ def _adapt_unique(line: np.ndarray, arrivals: int, release: Release) -> None:
     line[Promise.is_used] = enough and (rested or not broken)
 
 
-def _adapt_distance(line: np.ndarray, arrivals: int, release: Release) -> None:
+def _stay(line: np.ndarray, streams: np.ndarray, counted: int, clock: int) -> float:
+    """How many rows of a stream come while a row of another stays until its window ends, by the rates since the promise
+    was first looked at (`asked`, as of uniqueness)."""
+    came = int(streams[counted, at.Stream.rank])
+    if not line[Promise.asked]:
+        line[Promise.asked], line[Promise.asked_clock] = came, clock
+    passed = clock - int(line[Promise.asked_clock])
+    rate = (came - int(line[Promise.asked])) / passed if passed > 0 else at.HIGH
+    late = int(streams[:, at.Stream.lateness].max())
+    return max(
+        last * came / max(int(stream[at.Stream.rank]), 1) if (last := int(stream[at.Stream.last_rows])) else
+        (int(stream[at.Stream.reach]) + late) * rate
+        for place, stream in enumerate(streams) if place != counted
+    )  # fmt: skip
+
+
+def _adapt_distance(line: np.ndarray, arrivals: int, release: Release, stay: float) -> None:
     """k follows what was seen lately."""
     monitored = release.monitored
     assert monitored is not None
@@ -90,7 +107,7 @@ def _adapt_distance(line: np.ndarray, arrivals: int, release: Release) -> None:
     k = min(int(np.ceil(monitored.margin * largest)) + SLACK, at.HIGH)
     rested = arrivals - line[Promise.since] >= _rest(max(monitored.reaction, TRUST * k), line, arrivals, PATIENCE)
     line[Promise.k] = k
-    line[Promise.is_used] = bool(line[Promise.measured] >= LEAST_MEASURED and k <= monitored.most and rested)
+    line[Promise.is_used] = bool(line[Promise.measured] >= LEAST_MEASURED and k <= min(monitored.most, stay) and rested)
 
 
 def _rest(least: int, line: np.ndarray, arrivals: int, patience: int) -> int:
