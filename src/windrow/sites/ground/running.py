@@ -145,16 +145,19 @@ class Running:
 
     def round(self, wait: float = PAUSE) -> bool:
         """Take in what is there, and do what can be done; False if there was nothing."""
-        events = [event for event in self._drained(wait) if self._fits(event)]
-        for event in events:
-            self.keeping.add(event.entry)
-            self._take_in(event)
+        come, events = self._drained(wait), 0
+        for event in come:
+            if self._fits(event):  # beside those that came with it
+                self.keeping.add(event.entry)
+                self._take_in(event)
+                events += 1
         closings = self._closings()
         for entry in closings:
             self.keeping.add(entry)
         if events or closings:
             self.keeping.flush()
-            self._confirm(events)
+        if come or closings:
+            self._confirm(come)
             for entry in closings:
                 self._close(entry.facts["stream"], entry.facts["until"])
         stepped = self._advance(TURN)
@@ -209,8 +212,6 @@ class Running:
             last = self.arrivals[facts["stream"]].position
             if last is not None and facts["position"]["batch"] <= last["batch"]:
                 self.refuse("repeated batches", f"stream {facts['stream']!r} had batch {facts['position']['batch']}")
-                if event.safe is not None:
-                    event.safe()
                 return False
         return True
 

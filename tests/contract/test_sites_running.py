@@ -1,0 +1,33 @@
+"""A running site without a network: what comes twice, after its end, or from the other end of time.
+
+Catches: a batch that counts twice because both came before the site looked, rows that are called safe before they are
+noted, rows that are taken and joined with nothing, times whose intervals do not fit into 64 bits.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.contract.test_sites_flight import described, rows
+
+from windrow.sites.ground.description import describe
+from windrow.sites.ground.running import Running
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Running:
+    return Running(describe(described(tmp_path, files=False)), "A")
+
+
+def test_a_batch_that_comes_twice_before_the_site_looks_counts_once(
+    site: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when the answer of the first call was lost while the site wrote a snapshot; told only when it is noted."""
+    order: list[str] = []
+    monkeypatch.setattr(site.keeping, "flush", lambda: order.append("noted"))
+    for _ in range(2):
+        site.feed("a", rows(1, 10), position={"batch": 0}, safe=lambda: order.append("told"))
+    site.round(0.0)
+    assert site.arrivals["a"].rows == 10 and site.refused == {"repeated batches": 1}
+    assert order == ["noted", "told", "told"]
