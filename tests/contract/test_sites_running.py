@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
 import pytest
 from tests.contract.test_sites_flight import described, rows
 
@@ -31,3 +33,15 @@ def test_a_batch_that_comes_twice_before_the_site_looks_counts_once(
     site.round(0.0)
     assert site.arrivals["a"].rows == 10 and site.refused == {"repeated batches": 1}
     assert order == ["noted", "told", "told"]
+
+
+def test_a_time_of_the_other_end_is_late_and_no_interval_of_the_future(tmp_path: Path) -> None:
+    site = Running(describe(described(tmp_path, files=False, origin=1000)), "A")
+    far = pa.table({"t": [-(2**63) + 2, -(2**62), 1005], "k": [1, 1, 1], "id": [0, 1, 2]})
+    site.feed("a", far)
+    site.end("a")
+    site.round(0.0)
+    assert site.arrivals["a"].ended == 1
+    assert site.site.counters()["a"] == {"arrived": 3, "late": 2, "ignored": 0}
+    bound = site.network.bound
+    assert bound.interval_of(np.array([1000, 999, 2**63 - 1])).tolist() == [0, -1, (2**63 - 1 - 1000) // 10]

@@ -90,8 +90,10 @@ class Bound:
         return self.origin + interval * self.tau
 
     def interval_of(self, time: np.ndarray) -> np.ndarray:
-        """The interval of each time; negative before the origin."""
-        return (time - self.origin) // self.tau
+        """The interval of each time; negative before the origin. Times too far from it to count are those nearest."""
+        every = np.iinfo(np.int64)
+        near = np.clip(time, every.min + max(self.origin, 0), every.max + min(self.origin, 0))
+        return (near - self.origin) // self.tau
 
     @cached_property
     def lives(self) -> dict[str, Life]:
