@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 from tests.contract.test_sites_flight import described, rows
 
+from windrow.errors import InputError
 from windrow.sites.ground.description import describe
 from windrow.sites.ground.running import Running
 
@@ -45,3 +46,30 @@ def test_a_time_of_the_other_end_is_late_and_no_interval_of_the_future(tmp_path:
     assert site.site.counters()["a"] == {"arrived": 3, "late": 2, "ignored": 0}
     bound = site.network.bound
     assert bound.interval_of(np.array([1000, 999, 2**63 - 1])).tolist() == [0, -1, (2**63 - 1 - 1000) // 10]
+
+
+def test_rows_that_come_after_the_end_are_refused_and_a_batch_of_before_is_not(site: Running, tmp_path: Path) -> None:
+    later = pa.table({"t": [500], "k": [1], "id": [9]})
+    site.feed("a", rows(1, 10), position={"batch": 3})
+    site.end("a")
+    for _ in range(3):  # before the site looks, after it, and when it comes back
+        for position in (None, {"batch": 4}):
+            with pytest.raises(InputError, match="stream 'a' has ended"):
+                site.feed("a", later, position=position)
+        site.feed("a", rows(1, 10), position={"batch": 3})  # of a query that did not hear that it was noted
+        site.feed("a", rows(1, 0), until=900)
+        site.round(0.0)
+        assert site.arrivals["a"].rows == 10
+        if site.refused["repeated batches"] == 2:
+            site.snapshot()
+            site.keeping.close()
+            site = Running(site.description, "A")
+    site.keeping.close()
+
+
+def test_an_end_is_told_when_it_is_noted(site: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    order: list[str] = []
+    monkeypatch.setattr(site.keeping, "flush", lambda: order.append("noted"))
+    site.end("a", lambda: order.append("told"))
+    site.round(0.0)
+    assert order == ["noted", "told"] and site.arrivals["a"].ended == 0

@@ -38,7 +38,9 @@ class Arrivals:
         self.next = 0  # the interval that ends next
         self.clock: int | None = None
         self.ended: int | None = None  # the interval at which it ended
+        self.ending = False  # somebody has said that it ends
         self.position: Any = None  # where the feed has come to
+        self.handed = -1  # the last batch that was handed over, where batches have numbers
         self.bytes = self.rows = 0
         self.coming = 0  # bytes that were handed over and that nobody has taken in yet
         self.heard = time.monotonic()
@@ -91,12 +93,25 @@ class Arrivals:
         if len(known):
             self._check_near(known.max(), "a row")
 
+    def admit(self, rows: bool, batch: int | None) -> None:
+        """Refuse rows that come after the end: nobody would join them. A batch that comes again is no such thing."""
+        before = batch is not None and batch <= self.handed
+        if rows and not before and (self.ending or self.ended is not None):
+            raise InputError(f"stream {self.stream!r} has ended: rows that come after that cannot be joined any more")
+        self.handed = self.handed if batch is None else max(batch, self.handed)
+
     def _check_near(self, moment: Any, what: str) -> None:
         if (ahead := (int(moment) - self.bound.origin) // self.bound.tau - self.next) > MOST_AHEAD:
             raise InputError(
                 f"stream {self.stream!r}: {what} is {ahead:,} intervals ahead of the stream, each of which would have "
                 "to be ended: give the plan an origin near the first rows, or a longer interval, or leave such rows out"
             )
+
+    def went_to(self, position: Any) -> None:
+        """Where the feed has come to."""
+        self.position = position
+        if isinstance(position, dict) and "batch" in position:
+            self.handed = max(self.handed, position["batch"])
 
     def finish(self) -> None:
         """No more rows come."""
@@ -141,6 +156,7 @@ class Arrivals:
 
     def load(self, facts: dict[str, Any], rows: pa.Table | None) -> None:
         """Go on from a state."""
-        self.next, self.ended, self.position = facts["next"], facts["ended"], facts["position"]
+        self.next, self.ended = facts["next"], facts["ended"]
         self.feed(rows)
         self.clock, self.rows = facts["clock"], facts["rows"]
+        self.went_to(facts["position"])

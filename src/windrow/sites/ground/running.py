@@ -109,15 +109,19 @@ class Running:
         """Hand rows over. `position` is where the feed has come to; `safe` is called when they cannot get lost."""
         arrivals = self.arrivals[stream]
         arrivals.check(table, until)
+        batch = position["batch"] if isinstance(position, dict) and "batch" in position else None
         body = b"" if table is None or not table.num_rows else form.table_bytes(table)
         with self.changed:
+            arrivals.admit(bool(body), batch)
             arrivals.coming += len(body)
         facts = {"stream": stream, "position": position, "until": until}
         self.offer(Event(Entry("feed", facts, body), table=table, safe=safe))
 
-    def end(self, stream: str) -> None:
-        """A stream has no more rows."""
-        self.offer(Event(Entry("end", {"stream": stream})))
+    def end(self, stream: str, safe: Callable[[], None] | None = None) -> None:
+        """A stream has no more rows. `safe` is called when that cannot be forgotten."""
+        with self.changed:
+            self.arrivals[stream].ending = True
+        self.offer(Event(Entry("end", {"stream": stream}), safe=safe))
 
     def tell(self, site: str, facts: dict[str, Any]) -> None:
         """What another site tells about itself."""
@@ -248,7 +252,8 @@ class Running:
             arrivals = self.arrivals[facts["stream"]]
             self.first_row_at = self.first_row_at or time.time()
             arrivals.feed(event.table, facts["until"])
-            arrivals.position = facts["position"] if facts["position"] is not None else arrivals.position
+            if facts["position"] is not None:
+                arrivals.went_to(facts["position"])
         elif entry.kind == "end":
             self.arrivals[facts["stream"]].finish()
         elif entry.kind == "told":

@@ -102,9 +102,10 @@ class Server(flight.FlightServerBase):
         safe = threading.Event()
         batch, until = (_whole(head, name) for name in ("batch", "until"))
         position = None if batch is None else {"batch": batch}
-        self.running.feed(stream, table, position=position, until=until, safe=safe.set)
-        if head.get("end"):
-            self.running.end(stream)
+        ends = bool(head.get("end"))
+        self.running.feed(stream, table, position=position, until=until, safe=None if ends else safe.set)
+        if ends:
+            self.running.end(stream, safe.set)
         while not safe.wait(PULSE):
             if self.stopping:
                 raise flight.FlightUnavailableError("the site is stopping")

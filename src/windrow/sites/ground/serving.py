@@ -76,24 +76,31 @@ class Serving:
 
     def feed(self, stream: str, rows: Any, until: int | None = None) -> None:
         """Hand over rows of a stream whose rows come from this program; returns when they cannot get lost."""
-        if stream not in self.running.arrivals:
-            known = alternatives(stream, self.running.arrivals, "streams")
-            raise SpecError(f"site {self.name!r} has no stream {stream!r}{known}")
+        self._check(stream)
         table = rows if isinstance(rows, pa.Table) else pa.table(rows)
         safe = threading.Event()
         self.running.wait_for_room(stream, self._stop.is_set)
         schema = self.running.network.bound.schemas[stream]
         self.running.feed(stream, fitted(table, schema, stream), until=until, safe=safe.set)
-        while not safe.wait(PAUSE):
-            if not self._thread.is_alive() and not safe.is_set():
-                raise self.failed or WindrowError(
-                    f"site {self.name!r} has stopped before the rows of {stream!r} were noted: hand them over again "
-                    "when it is served"
-                )
+        self._until(safe, f"the rows of {stream!r} were noted: hand them over again when it is served")
 
     def end(self, stream: str) -> None:
-        """A stream that this program feeds has no more rows."""
-        self.running.end(stream)
+        """A stream that this program feeds has no more rows; returns when that cannot be forgotten."""
+        self._check(stream)
+        safe = threading.Event()
+        self.running.end(stream, safe.set)
+        self._until(safe, f"the end of {stream!r} was noted: say so again when it is served")
+
+    def _check(self, stream: str) -> None:
+        if stream not in self.running.arrivals:
+            known = alternatives(stream, self.running.arrivals, "streams")
+            raise SpecError(f"site {self.name!r} has no stream {stream!r}{known}")
+
+    def _until(self, safe: threading.Event, what: str) -> None:
+        """Wait until something is noted, or the site has stopped before."""
+        while not safe.wait(PAUSE):
+            if not self._thread.is_alive() and not safe.is_set():
+                raise self.failed or WindrowError(f"site {self.name!r} has stopped before {what}")
 
     def _run(self) -> None:
         busy, looked = True, 0.0
