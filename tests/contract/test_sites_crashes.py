@@ -156,8 +156,7 @@ def test_an_entry_that_is_half_written_is_cut_off(tmp_path: Path) -> None:
     assert list(keeping.restore()[1]) == []
     for k in range(3):
         keeping.add(Entry("feed", {"k": k}, b"body" * k))
-    keeping.flush()
-    keeping.close()
+    keeping.close()  # and nobody was told that they are here
     whole = (tmp_path / "journal-0").read_bytes()
     for cut in range(len(whole)):
         (tmp_path / "journal-0").write_bytes(whole[:cut])
@@ -178,7 +177,6 @@ def test_an_entry_that_is_damaged_while_whole_ones_follow_is_an_error(tmp_path: 
     list(keeping.restore()[1])
     for k in range(4):
         keeping.add(Entry("feed", {"k": k}, b"body" * k))
-    keeping.flush()
     keeping.close()
     whole = journal.read_bytes()
     last = whole.rindex(b'{"k":3') - _HEAD.size
@@ -194,6 +192,75 @@ def test_an_entry_that_is_damaged_while_whole_ones_follow_is_an_error(tmp_path: 
         else:  # as if it had not been written to its end
             assert [entry.facts["k"] for entry in keeping.restore()[1]] == [0, 1, 2]
         keeping.close()
+
+
+def test_what_was_flushed_is_missed(tmp_path: Path) -> None:
+    """The last entries, too: others have forgotten what they were told is here. Nothing is changed by the attempt."""
+    journal = tmp_path / "journal-0"
+    keeping = Keeping(tmp_path, "A", "x")
+    list(keeping.restore()[1])
+    for k in range(3):
+        keeping.add(Entry("feed", {"k": k}, b"body" * k))
+    keeping.flush()
+    whole = journal.read_bytes()
+    keeping.add(Entry("feed", {"k": 3}))
+    keeping.close()
+    flips = [bytes([*whole[:k], whole[k] ^ 1 << k % 8, *whole[k + 1 :]]) for k in range(len(whole))]
+    for damaged in [
+        *flips,
+        *(whole[:k] for k in range(len(whole))),
+        *(whole[:k] + bytes(99) for k in range(len(whole))),
+    ]:
+        journal.write_bytes(damaged)
+        keeping = Keeping(tmp_path, "A", "x")
+        with pytest.raises(SnapshotError, match=r"journal-0 is damaged: the entry at byte [\d,]+ cannot be read"):
+            list(keeping.restore()[1])
+        keeping.close()
+        assert journal.read_bytes() == damaged
+    journal.write_bytes(whole)
+    keeping = Keeping(tmp_path, "A", "x")
+    assert [entry.facts["k"] for entry in keeping.restore()[1]] == [0, 1, 2]
+    keeping.close()
+
+
+@pytest.mark.parametrize("lost", ["snapshot-1", "journal-1", "both"])
+@pytest.mark.parametrize("noted", [False, True])
+def test_a_file_that_is_missing_is_missed(tmp_path: Path, lost: str, noted: bool) -> None:
+    """A snapshot always; a journal unless nothing was noted in it, as when the process ended before it was made."""
+    keeping = Keeping(tmp_path, "A", "x")
+    list(keeping.restore()[1])
+    keeping.add(Entry("feed", {"k": 0}))
+    keeping.flush()
+    keeping.snapshot({}, [b"state"])
+    if noted:
+        keeping.add(Entry("feed", {"k": 1}))
+        keeping.flush()
+    keeping.close()
+    for name in ("snapshot-1", "journal-1") if lost == "both" else (lost,):
+        (tmp_path / name).unlink()
+    left = {path.name for path in tmp_path.iterdir()} - {"journal-0"}
+    for _ in range(2):
+        if lost == "journal-1" and not noted:
+            keeping = Keeping(tmp_path, "A", "x")
+            assert list(keeping.restore()[1]) == []
+            keeping.close()
+            continue
+        with pytest.raises(SnapshotError, match=r"is missing|is damaged: the entry at byte 0"):
+            list(Keeping(tmp_path, "A", "x").restore()[1])
+        assert left <= {path.name for path in tmp_path.iterdir()}
+
+
+def test_a_snapshot_that_is_damaged_is_named(tmp_path: Path) -> None:
+    keeping = Keeping(tmp_path, "A", "x")
+    list(keeping.restore()[1])
+    keeping.snapshot({}, [b"state"])
+    keeping.close()
+    path = tmp_path / "snapshot-1"
+    path.write_bytes(path.read_bytes().replace(b"state", b"stafe"))
+    with pytest.raises(
+        SnapshotError, match=r"snapshot-1: .*its checksum does not fit\. Put a copy of the site's folder"
+    ):
+        Keeping(tmp_path, "A", "x").restore()
 
 
 def test_a_journal_that_ends_in_zeros_is_cut_off(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -2,13 +2,14 @@
 
     snapshot-7    state, as it was when journal-7 began: written beside, flushed, renamed
     journal-7     entries: what streams brought, when intervals ended, which messages came; in the order they were taken
-    lock          held by the process that serves the site
+    lock          held by the process that serves the site; how far the journal has been flushed
 
 An entry is written and flushed before anything is done with it and before anybody is told that it is here. What a site
 does is decided by its entries, so a site that was killed does the same again from its snapshot. An entry that was not
 written to its end was not acted upon; it is cut off. It is the last one: where whole entries follow one that cannot be
-read, the file was damaged, and the site does not go on. Entries are a JSON header and bytes (Arrow, or a message as it
-came), with a checksum: nothing in them can run code.
+read, the file was damaged, and the site does not go on. Nor does it where the journal ends before what was flushed:
+others have been told that this is here, and have forgotten it. Entries are a JSON header and bytes (Arrow, or a message
+as it came), with a checksum: nothing in them can run code.
 """
 
 import contextlib
@@ -32,6 +33,8 @@ from windrow.state.snapshot import form
 log = logging.getLogger("windrow.sites")
 
 _HEAD = struct.Struct("<III")  # checksum, length of the header, length of the body
+_MARK = struct.Struct("<QQI")  # number of the journal, bytes of it that were flushed, checksum of both
+_COPY = "Put a copy of the site's folder in its place; without one, remove the folders of all sites to begin anew"
 
 
 @dataclass(frozen=True)
@@ -51,14 +54,32 @@ class Keeping:
         self.folder, self.mark = folder, {"site": site, "description": description}
         self.bytes = 0  # in the journal
         folder.mkdir(parents=True, exist_ok=True)
-        self._lock = (folder / "lock").open("a")
+        self._lock = open(os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o666), "r+b", buffering=0)
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
+            self._lock.close()
             raise InputError(f"{folder}: another process serves this site") from None
         self.number = max((_number(path) for path in folder.glob("snapshot-*")), default=0)
+        self._flushed = self._marked()
         self._journal: Any = None
         self._clear()
+
+    def _marked(self) -> int:
+        """How many bytes of the journal have been flushed, as far as is known; an error if it is of a later one."""
+        data = os.pread(self._lock.fileno(), _MARK.size, 0)
+        if len(data) < _MARK.size:
+            return 0
+        number, size, check = _MARK.unpack(data)
+        if zlib.crc32(data[:-4]) != check:
+            log.warning("%s: how far the journal was flushed cannot be read", self.folder / "lock")
+            return 0
+        if number > self.number:
+            self._lock.close()
+            raise SnapshotError(
+                f"{self.folder / f'snapshot-{number}'} is missing, on which the site has gone on. {_COPY}"
+            )
+        return int(size) if number == self.number else 0
 
     def _clear(self) -> None:
         """Remove what a process that was killed while it wrote a snapshot has left."""
@@ -72,14 +93,16 @@ class Keeping:
         snapshot = None
         path = self.folder / f"snapshot-{self.number}"
         if path.exists():
-            snapshot = form.read(path.read_bytes())
+            try:
+                snapshot = form.read(path.read_bytes())
+            except SnapshotError as error:
+                raise SnapshotError(f"{path}: {error}. {_COPY}") from None
             self._check(snapshot.header, path)
         return snapshot, self._entries()
 
     def _entries(self) -> Iterator[Entry]:
         path = self.folder / f"journal-{self.number}"
-        path.touch()
-        data = memoryview(path.read_bytes())
+        data = memoryview(path.read_bytes() if path.exists() else b"")
         at = 0
         while (found := _read(data, at)) is not None:
             entry, at = found
@@ -87,12 +110,17 @@ class Keeping:
                 self._check(entry.facts, path)
             else:
                 yield entry
+        if at < self._flushed:
+            raise SnapshotError(
+                f"{path} is damaged: the entry at byte {at:,} cannot be read, and {self._flushed:,} bytes were noted "
+                f"for good: others have forgotten what was in them. {_COPY}"
+            )
         _refuse_damage(path, data, at)
         rest = len(data) - at
         del data
         if rest:
             log.warning("%s: an entry that was not written to its end is cut off (%d bytes)", path, rest)
-        os.truncate(path, at)
+            os.truncate(path, at)
         self._open(path)
 
     def _check(self, facts: dict[str, Any], path: Path) -> None:
@@ -108,7 +136,7 @@ class Keeping:
         self.bytes = self._journal.tell()
         if not self.bytes:
             self.add(Entry("begin", self.mark))
-            self.flush()
+            self._sync()
 
     def add(self, entry: Entry) -> None:
         """Write an entry; it counts when it has been flushed."""
@@ -120,7 +148,18 @@ class Keeping:
         self.bytes += _HEAD.size + len(text) + len(entry.body)
 
     def flush(self) -> None:
-        """See to it that entries outlive the machine."""
+        """See to it that entries outlive the machine, and note that they do: what is missing later was lost.
+
+        The note itself is not flushed: who is only killed leaves it, and after more than that it tells of less.
+        """
+        self._sync()
+        self._note(self.bytes)
+
+    def _note(self, size: int) -> None:
+        mark = _MARK.pack(self.number, size, 0)[:-4]
+        os.pwrite(self._lock.fileno(), mark + zlib.crc32(mark).to_bytes(4, "little"), 0)
+
+    def _sync(self) -> None:
         self._journal.flush()
         os.fdatasync(self._journal.fileno())
 
@@ -132,6 +171,7 @@ class Keeping:
         old, self.number = self.number, after
         self._journal.close()
         self._open(self.folder / f"journal-{after}")
+        self._note(0)
         for kind in ("journal", "snapshot"):
             with contextlib.suppress(FileNotFoundError):
                 (self.folder / f"{kind}-{old}").unlink()
@@ -187,9 +227,8 @@ def _refuse_damage(path: Path, data: memoryview, at: int) -> None:
         if behind > at and _read(data, behind) is not None:
             raise SnapshotError(
                 f"{path} is damaged: the entry at byte {at:,} cannot be read, and whole ones follow from byte "
-                f"{behind:,}. Put a copy of the site's folder in its place; without one, remove the folders of all "
-                "sites to begin anew. If the machine lost power while it wrote, and nothing behind byte "
-                f"{at:,} was acknowledged: truncate -s {at} {path}"
+                f"{behind:,}. {_COPY}. If the machine lost power while it wrote, and nothing behind byte {at:,} was "
+                f"acknowledged: truncate -s {at} {path}"
             )
 
 

@@ -94,7 +94,11 @@ class Running:
         self._snapshot_bytes = 0
         self.come = 0  # the interval that messages of others have come to
         self.heard: dict[str, int] = {}  # which facts of others are noted for good
-        self._restore()
+        try:
+            self._restore()
+        except BaseException:
+            self.keeping.close()
+            raise
 
     # -- what comes in ---------------------------------------------------------------------------------------------
 
