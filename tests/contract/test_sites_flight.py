@@ -6,6 +6,7 @@ refusals that nobody counts, garbage that harms.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -13,6 +14,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -30,6 +32,7 @@ from typer.testing import CliRunner
 import windrow as wr
 from windrow.cli import app
 from windrow.errors import InputError, SpecError, WindrowError
+from windrow.sites.ground import neighbours, server
 from windrow.sites.ground.handing import Handing
 from windrow.sites.ground.serving import Serving, serve
 from windrow.sites.messages import VERSION
@@ -205,6 +208,64 @@ def test_a_process_that_is_killed_goes_on(tmp_path: Path) -> None:
     finally:
         process.kill()
     assert_same(multiset(wr.sites.results(file)), expected(file))
+
+
+class Relay:
+    """Passes connections on; the first so many are passed on up to so many bytes, then nothing more, without a word."""
+
+    def __init__(self, target: int, *most: int) -> None:
+        self.target, self.most, self.count = target, most, 0
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        self.open: list[socket.socket] = [self.listener]
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                ends = [self.listener.accept()[0], socket.create_connection(("127.0.0.1", self.target))]
+                self.open += ends
+                left = [self.most[self.count] if self.count < len(self.most) else 1 << 40]
+                self.count += 1
+                for one, other in (ends, ends[::-1]):
+                    threading.Thread(target=self._pass, args=(one, other, left), daemon=True).start()
+
+    def _pass(self, one: socket.socket, other: socket.socket, left: list[int]) -> None:
+        with contextlib.suppress(OSError):
+            while (data := one.recv(1 << 16)) and left[0] > 0:
+                left[0] -= len(data)
+                if left[0] > 0:
+                    other.sendall(data)
+            if left[0] > 0:
+                other.shutdown(socket.SHUT_WR)
+
+    def close(self) -> None:
+        for each in self.open:
+            each.close()
+
+
+def test_a_link_that_stops_in_the_middle_of_a_message_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first connection falls silent before anything is said, the second stops when a part of a large message is over."""
+    monkeypatch.setattr(neighbours, "DEAF", 0.8)
+    monkeypatch.setattr(server, "PULSE", 0.1)
+    one, other = ports(2)
+    relay = Relay(other, 250, 300_000)
+    sites = {"A": {"address": f"127.0.0.1:{one}"}, "B": {"address": f"127.0.0.1:{relay.port}",
+                                                         "listen": f"127.0.0.1:{other}"}}  # fmt: skip
+    plan = {"sequences": {"a": [["b", "SP-D"]], "b": [["a", "SP-S"]]}}
+    file = described(tmp_path, sites=sites, plan=plan)
+    rng = np.random.default_rng(1)
+    keys, numbers = rng.integers(60, 2**60, 100_000), rng.integers(0, 2**60, 100_000)
+    many = pa.table({"t": np.zeros(100_000, np.int64), "k": keys, "id": numbers})
+    pq.write_table(pa.concat_tables([many, rows(ord("a"))]), tmp_path / "a.parquet")
+    there = serve(file, "B")
+    finish(serve(file, "A"), there)
+    assert relay.count == 3
+    relay.close()
+    assert_same(multiset(wr.sites.results(file)), one_engine(wr.sites.describe(file).query, {
+        "a": pq.read_table(tmp_path / "a.parquet"), "b": rows(ord("b"))}))  # fmt: skip
 
 
 # -- who is refused ----------------------------------------------------------------------------------------------------

@@ -1,7 +1,8 @@
 """Neighbour: how a site reaches another one: sends what is in the outbox, hears what was noted, dials again.
 
-A connection that says nothing for a while is given up, since a link that is down does not say so. What was sent on it
-and not acknowledged is sent again on the next one.
+A connection that says nothing for a while is given up, since a link that is down does not say so: by a thread that does
+nothing else, since who sends, or waits for the first word, is stuck in a call then. What was sent on it and not
+acknowledged is sent again on the next one.
 """
 
 import contextlib
@@ -89,6 +90,9 @@ class Neighbour:
             over = threading.Event()
             self._heard = time.monotonic()
             listener = threading.Thread(target=self._listen, args=(reader, over), daemon=True)
+            gone = threading.Event()
+            watch = threading.Thread(target=self._watch, args=(reader, gone), daemon=True)
+            watch.start()
             try:
                 self._hear(reader.read_chunk())  # what it has, before anything is sent
                 self.connected, self._logged = True, ""
@@ -97,7 +101,13 @@ class Neighbour:
                 self._send(writer, over)
                 with contextlib.suppress(pa.ArrowException):
                     writer.done_writing()
+            except (pa.ArrowException, flight.FlightError, OSError, StopIteration):
+                if self._deaf:
+                    raise TimeoutError(f"it has said nothing for {DEAF:g} seconds") from None
+                raise
             finally:
+                gone.set()
+                watch.join()
                 reader.cancel()
                 if listener.ident is not None:
                     listener.join(5.0)
@@ -108,8 +118,6 @@ class Neighbour:
         told, spoke = None, 0.0
         while not over.is_set() and not self._stop.is_set():
             now = time.monotonic()
-            if now - self._heard > DEAF:
-                raise TimeoutError(f"it has said nothing for {DEAF:g} seconds")
             public = self.running.public
             urgent = (public["facts"], public["full"])  # must be said at once when it changes
             if urgent != told or now - spoke > PULSE:
@@ -118,6 +126,17 @@ class Neighbour:
             data = self.outbox.following(PULSE / 4)
             if data is not None:
                 writer.write_metadata(data)
+
+    @property
+    def _deaf(self) -> bool:
+        return time.monotonic() - self._heard > DEAF
+
+    def _watch(self, reader: Any, gone: threading.Event) -> None:
+        """End a call on which nothing has been heard for too long."""
+        while not gone.wait(DEAF / 8):
+            if self._deaf:
+                reader.cancel()
+                return
 
     def _say(self, writer: Any, public: dict[str, Any]) -> None:
         data = json.dumps(public, separators=(",", ":")).encode()
