@@ -6,7 +6,10 @@ noted, rows that are taken and joined with nothing, times whose intervals do not
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +19,7 @@ from tests.contract.test_sites_flight import described, rows
 from windrow.errors import InputError
 from windrow.sites.ground.description import describe
 from windrow.sites.ground.running import Running
+from windrow.sites.ground.serving import serve
 
 
 @pytest.fixture
@@ -73,3 +77,25 @@ def test_an_end_is_told_when_it_is_noted(site: Running, monkeypatch: pytest.Monk
     site.end("a", lambda: order.append("told"))
     site.round(0.0)
     assert order == ["noted", "told"] and site.arrivals["a"].ended == 0
+
+
+def test_a_disk_that_is_full_is_one_line_and_the_site_goes_on_when_there_is_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = described(tmp_path, files=False)
+
+    def full(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    one = serve(file, "A")
+    one.feed("a", rows(1, 10))
+    monkeypatch.setattr(os, "fdatasync", full)
+    monkeypatch.setattr(os, "fsync", full)
+    for attempt in (lambda: one.feed("a", rows(2, 10)), lambda: one.wait(5)):
+        with pytest.raises(InputError, match=r"sites.run/A: writing failed: No space left on device\. Mend that"):
+            attempt()
+    assert not any(record.exc_info or "\n" in record.getMessage() for record in caplog.records)
+    monkeypatch.undo()
+    one = serve(file, "A")
+    assert one.running.arrivals["a"].rows in (10, 20)  # what was written and not flushed may be there
+    one.stop()

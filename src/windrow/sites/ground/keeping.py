@@ -53,8 +53,10 @@ class Keeping:
         """Take hold of a folder, which must be new or of the same site and description."""
         self.folder, self.mark = folder, {"site": site, "description": description}
         self.bytes = 0  # in the journal
-        folder.mkdir(parents=True, exist_ok=True)
-        self._lock = open(os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o666), "r+b", buffering=0)
+        with writing(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / "lock").touch()
+            self._lock = (folder / "lock").open("r+b", buffering=0)
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -142,9 +144,10 @@ class Keeping:
         """Write an entry; it counts when it has been flushed."""
         text = json.dumps(entry.facts | {"kind": entry.kind}, separators=(",", ":")).encode()
         check = zlib.crc32(entry.body, zlib.crc32(text))
-        self._journal.write(_HEAD.pack(check, len(text), len(entry.body)))
-        self._journal.write(text)
-        self._journal.write(entry.body)
+        with writing(self.folder):
+            self._journal.write(_HEAD.pack(check, len(text), len(entry.body)))
+            self._journal.write(text)
+            self._journal.write(entry.body)
         self.bytes += _HEAD.size + len(text) + len(entry.body)
 
     def flush(self) -> None:
@@ -157,17 +160,20 @@ class Keeping:
 
     def _note(self, size: int) -> None:
         mark = _MARK.pack(self.number, size, 0)[:-4]
-        os.pwrite(self._lock.fileno(), mark + zlib.crc32(mark).to_bytes(4, "little"), 0)
+        with writing(self.folder):
+            os.pwrite(self._lock.fileno(), mark + zlib.crc32(mark).to_bytes(4, "little"), 0)
 
     def _sync(self) -> None:
-        self._journal.flush()
-        os.fdatasync(self._journal.fileno())
+        with writing(self.folder):
+            self._journal.flush()
+            os.fdatasync(self._journal.fileno())
 
     def snapshot(self, header: dict[str, Any], parts: list[Any]) -> int:
         """Replace snapshot and journal by the state as it is; how many bytes that takes."""
         data = form.write(header | self.mark, parts)
         after = self.number + 1
-        write_whole(self.folder / f"snapshot-{after}", data)
+        with writing(self.folder):
+            write_whole(self.folder / f"snapshot-{after}", data)
         old, self.number = self.number, after
         self._journal.close()
         self._open(self.folder / f"journal-{after}")
@@ -180,8 +186,21 @@ class Keeping:
     def close(self) -> None:
         """Let go of the folder."""
         if self._journal is not None:
-            self._journal.close()
+            with contextlib.suppress(OSError):  # what was not flushed was not acted upon
+                self._journal.close()
         self._lock.close()
+
+
+@contextlib.contextmanager
+def writing(folder: Path) -> Iterator[None]:
+    """Say in one line which folder cannot be written, and what becomes of the site."""
+    try:
+        yield
+    except OSError as error:
+        why = os.strerror(error.errno) if error.errno else str(error)
+        raise InputError(
+            f"{folder}: writing failed: {why}. Mend that and serve the site again: nothing is lost"
+        ) from error
 
 
 def write_whole(path: Path, data: bytes) -> None:

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from windrow.errors import InputError, MissingDependency
 from windrow.sites.ground.description import Description, describe
-from windrow.sites.ground.keeping import sync_folder
+from windrow.sites.ground.keeping import sync_folder, writing
 from windrow.sites.network import Deliver
 
 FOLDER = "results"
@@ -28,29 +28,32 @@ class Results:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder / FOLDER
-        self.folder.mkdir(parents=True, exist_ok=True)
+        with writing(self.folder):
+            self.folder.mkdir(parents=True, exist_ok=True)
         self._fresh: list[Path] = []
         self.rows = self.files = 0
 
     def write(self, channel: str, interval: int, table: pa.Table) -> None:
         """Write the matches of an interval, whole or not at all."""
         path = self.folder / named(channel) / f"{interval // 1000:06}" / f"{interval:09}.parquet"
-        path.parent.mkdir(parents=True, exist_ok=True)
         beside = path.with_name(f".{path.name}.part")
-        pq.write_table(table, beside, compression="zstd")
-        os.replace(beside, path)
+        with writing(self.folder):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            pq.write_table(table, beside, compression="zstd")
+            os.replace(beside, path)
         self._fresh.append(path)
         self.rows += table.num_rows
         self.files += 1
 
     def settle(self) -> None:
         """See to it that what was written outlives the machine, before what it was made of is forgotten."""
-        for path in self._fresh:
-            handle = os.open(path, os.O_RDONLY)
-            os.fsync(handle)
-            os.close(handle)
-        for folder in {path.parent for path in self._fresh}:
-            sync_folder(folder)
+        with writing(self.folder):
+            for path in self._fresh:
+                handle = os.open(path, os.O_RDONLY)
+                os.fsync(handle)
+                os.close(handle)
+            for folder in {path.parent for path in self._fresh}:
+                sync_folder(folder)
         self._fresh.clear()
 
 

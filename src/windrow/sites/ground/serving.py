@@ -125,9 +125,13 @@ class Serving:
         for neighbour in self.neighbours.values():
             neighbour.stop()
         self.server.end()
-        figures = json.dumps(self.figures.gather(), indent=1)
-        write_whole(self.description.station(self.name).folder / FIGURES, figures.encode())
-        self.running.keeping.close()
+        path = self.description.station(self.name).folder / FIGURES
+        try:
+            write_whole(path, json.dumps(self.figures.gather(), indent=1).encode())
+        except OSError as error:
+            log.error("site %s: %s: writing failed: %s", self.name, path, error.strerror)
+        finally:
+            self.running.keeping.close()
 
 
 def serve(file: str | Path | Description, name: str) -> Serving:
