@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import errno
 import os
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from tests.contract.test_sites_flight import described, rows
+from tests.contract.test_sites_flight import COLUMNS, described, rows
 
 from windrow.errors import InputError
 from windrow.sites.ground.description import describe
@@ -99,3 +100,25 @@ def test_a_disk_that_is_full_is_one_line_and_the_site_goes_on_when_there_is_room
     one = serve(file, "A")
     assert one.running.arrivals["a"].rows in (10, 20)  # what was written and not flushed may be there
     one.stop()
+
+
+def test_a_silent_stream_does_not_end_all_intervals_since_1970(tmp_path: Path) -> None:
+    """Without an origin interval 0 begins there: the site says so instead of ending a thousand million intervals."""
+    stream = {"time": "t", "window": "20 s", "idle": "1 ms", "schema": {**COLUMNS, "t": "timestamp[us]"}}
+    streams = {name: {**stream, "site": name.upper()} for name in "ab"}
+    file = described(tmp_path, files=False, interval="1 s", streams=streams)
+    site = Running(describe(file), "A")
+    site.arrivals["a"].heard -= 1.0
+    with pytest.raises(
+        InputError, match=r"'a': it is silent, and the wall clock is [\d,]+ intervals ahead of the stream"
+    ):
+        site.round(0.0)
+    assert site.arrivals["a"].next == 0
+    site.keeping.close()
+    (tmp_path / "near").mkdir()
+    origin = datetime.now(UTC).isoformat()
+    file = described(tmp_path / "near", files=False, interval="1 s", streams=streams, origin=origin)
+    site = Running(describe(file), "A")
+    site.arrivals["a"].heard -= 1.0
+    site.round(0.0)
+    site.keeping.close()

@@ -123,7 +123,9 @@ class Arrivals:
         if self.ended is not None:
             return max(self.ended, seen) if final is None else final
         if self.idle is not None and time.monotonic() - self.heard > self.idle * self._unit_ns / 1e9:
-            self._pass(time.time_ns() // self._unit_ns - self.idle)
+            now = time.time_ns() // self._unit_ns - self.idle
+            self._check_near(now, "it is silent, and the wall clock")
+            self._pass(now)
         found = 0 if self.clock is None else (self.clock - self.lateness - self.bound.origin) // self.bound.tau
         return max(found, 0 if self.patience is None else seen - self.patience)
 
