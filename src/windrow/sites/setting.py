@@ -34,7 +34,7 @@ from typing import Any
 import pyarrow as pa
 
 from windrow.errors import InputError, SpecError, alternatives
-from windrow.record import one_of
+from windrow.record import number, one_of
 from windrow.sites.bound import Bound
 from windrow.sites.costs import OBJECTIVES
 from windrow.sites.council import Replan
@@ -78,7 +78,10 @@ class Setting:
         given = self.data.get("replan")
         if given is None:
             return None
-        found = Replan.from_dict(given)
+        try:
+            found = Replan.from_dict(given)
+        except SpecError as error:
+            raise SpecError(f"replan: {str(error).removeprefix('replan: ')}") from None
         return found if found.objective else found.with_(objective=self.objective)
 
     @property
@@ -167,8 +170,8 @@ def setting_of(data: Any, folder: Path = Path()) -> Setting:
     for name, one in streams.items():
         if not isinstance(one.get("site"), str):
             raise SpecError(f"stream {name!r}: site must say where it is")
-        if not isinstance(one.get("file", ""), str):
-            raise SpecError(f"stream {name!r}: file must be a name, got {one['file']!r}")
+        if "file" in one:
+            file_name(one["file"], f"stream {name!r}: file")
     if "on" not in given:
         raise SpecError("the setting has no 'on': say what is equal in a match")
     query = Query(
@@ -190,7 +193,7 @@ def setting_of(data: Any, folder: Path = Path()) -> Setting:
         objective=one_of(given.get("objective", "time"), OBJECTIVES, "objective"),
         planner=one_of(given.get("planner", "auto"), ("auto", *PLANNERS), "planner"),
         origin=given.get("origin"),
-        step_seconds=float(given.get("step_seconds", 1.0)),
+        step_seconds=float(number(given.get("step_seconds", 1.0), "step_seconds")),
         data=given,
     )
 
@@ -215,8 +218,20 @@ def _stream(name: str, one: Mapping[str, Any]) -> Stream:
     if "window" in one and "window_rows" in one:
         raise SpecError(f"stream {name!r}: give window or window_rows, not both")
     window = Window.rows(one["window_rows"]) if "window_rows" in one else one.get("window")
-    where = [tuple(condition) for condition in one.get("where", ())]
+    where = one.get("where", [])
+    if not isinstance(where, list) or not all(isinstance(condition, list) for condition in where):
+        raise SpecError(
+            f"stream {name!r}: where must be a list of conditions, as in [['price', '>', 10]], got {where!r}"
+        )
+    where = [tuple(condition) for condition in where]
     return Stream(name, one.get("time"), window, one.get("lateness", 0), where)
+
+
+def file_name(value: Any, where: str) -> str:
+    """The name of a file or folder, or an error that says where it stands."""
+    if not isinstance(value, str) or not value or "\0" in value:
+        raise SpecError(f"{where} must be a name, got {value!r}")
+    return value
 
 
 def _table(given: Mapping[str, Any], name: str, default: Any = None) -> Mapping[str, Any]:

@@ -50,7 +50,7 @@ from windrow.sites.ground.trust import Trust, read_token
 from windrow.sites.messages import VERSION
 from windrow.sites.network import Network
 from windrow.sites.plans import Plan
-from windrow.sites.setting import Setting, origin_of, read_plan, read_setting
+from windrow.sites.setting import Setting, file_name, origin_of, read_plan, read_setting
 from windrow.spec import Query
 from windrow.spec.bytesize import parse_bytes
 from windrow.spec.durations import Duration, parse_duration
@@ -135,6 +135,7 @@ class Description:
             make = f"write one with windrow sites plan {self.path} -o plan.json"
             raise SpecError(f"{self.path} has no plan: {make}, and say plan = 'plan.json'")
         if isinstance(given, str):
+            file_name(given, f"{self.path}: plan")
             plan, expected = read_plan(self.path.parent / given)
             if plan.query != self.query or dict(plan.sites) != self.places:
                 raise SpecError(f"{given} is a plan for other streams or windows than {self.path} has: plan anew")
@@ -212,11 +213,11 @@ class Description:
         station = self.station(names[0]) if names else None
         token, authority = given.get("token"), given.get("authority")
         return Trust(
-            authority=None if authority is None else here / str(authority),
+            authority=None if authority is None else here / authority,
             certificate=station.certificate if station else None,
             key=station.key if station else None,
-            token=None if token is None else read_token(here / str(token)),
-            mutual=bool(given.get("mutual", True)),
+            token=None if token is None else read_token(here / token),
+            mutual=given.get("mutual", True),
         )
 
 
@@ -234,15 +235,32 @@ def describe(path: str | Path) -> Description:
     for name in setting.sites:
         if setting.query.stream(name).time is None:
             raise SpecError(f"streams.{name} has no time column: sites share no order but that of event times")
-    _known(data.get("security", {}), ("authority", "token", "mutual"), f"{path}: security")
+    security = _known(data.get("security", {}), ("authority", "token", "mutual"), f"{path}: security")
+    for key in ("authority", "token"):
+        if key in security:
+            file_name(security[key], f"{path}: security.{key}")
+    _truth(security.get("mutual", True), f"{path}: security.mutual")
     return Description(
         path=path,
         setting=setting,
         feeds={name: _feed(name, entry, setting.files.get(name)) for name, entry in data["streams"].items()},
         stations=stations,
-        hold=parse_bytes(data.get("hold", "256 MB")),
-        snapshot_bytes=parse_bytes(data.get("snapshot", "32 MB")),
+        hold=_size(data.get("hold", "256 MB"), f"{path}: hold"),
+        snapshot_bytes=_size(data.get("snapshot", "32 MB"), f"{path}: snapshot"),
     )
+
+
+def _size(value: Any, where: str) -> int:
+    try:
+        return parse_bytes(value)
+    except SpecError as error:
+        raise SpecError(f"{where}: {error}") from None
+
+
+def _truth(value: Any, where: str) -> bool:
+    if not isinstance(value, bool):
+        raise SpecError(f"{where} must be true or false, got {value!r}")
+    return value
 
 
 def _known(entry: Any, names: tuple[str, ...] | None, where: str) -> Mapping[str, Any]:
@@ -264,8 +282,11 @@ def _station(name: str, entry: Mapping[str, Any], path: Path) -> Station:
             split(each)
     except SpecError as error:
         raise SpecError(f"{path}: sites.{name}: {error}") from None
-    files = {key: path.parent / str(entry[key]) for key in ("certificate", "key") if key in entry}
-    folder = path.parent / str(entry.get("folder", f"{path.stem}.run/{name}"))
+    for key in ("certificate", "key", "folder"):
+        if key in entry:
+            file_name(entry[key], f"{path}: sites.{name}.{key}")
+    files = {key: path.parent / entry[key] for key in ("certificate", "key") if key in entry}
+    folder = path.parent / entry.get("folder", f"{path.stem}.run/{name}")
     return Station(name, address, folder, str(entry.get("listen", address)), **files)
 
 
@@ -273,7 +294,7 @@ def _feed(name: str, entry: Mapping[str, Any], file: Path | None) -> Feed:
     pace, starts, idle = (entry.get(key) for key in ("pace", "starts", "idle"))
     return Feed(
         files=file,
-        follow=bool(entry.get("follow", False)),
+        follow=_truth(entry.get("follow", False), f"streams.{name}.follow"),
         pace=None if pace is None else float(number(pace, f"streams.{name}.pace")) or None,
         starts=None if starts is None else float(number(starts, f"streams.{name}.starts")),
         idle=None if idle is None else parse_duration(idle, f"streams.{name}.idle"),
