@@ -138,6 +138,21 @@ def test_an_engine_of_another_state_is_not_taken(tmp_path: Path) -> None:
     assert back.output == alone.output and counters(back) == counters(alone)
 
 
+def test_an_engine_of_other_settings_in_between_is_not_taken(tmp_path: Path) -> None:
+    """A checkpoint that is set back, and then gets the same rows under other settings for a while."""
+    rows, small = batches(13, PUSHES), query(memory=3)
+    driven = Driven(None, deltas=True, cache=Cache(tmp_path)).start(query())
+    for batch in rows[:4]:
+        driven.push(batch)
+    back = replace(driven, states=dict(driven.states), output=Counter(driven.output))
+    for batch in rows[4:7]:
+        driven.push(batch)
+    before = {shard: back.head(shard)["version"] for shard in back.states}
+    for batch, join in zip(rows[4:7], (small, small, query()), strict=True):
+        back.start(join).push(batch)
+    assert before and all(back.head(k)["version"] != driven.head(k)["version"] for k in before)
+
+
 def test_a_log_that_gives_another_state_is_refused() -> None:
     driven = Driven(None, deltas=True).start(query(memory=None))
     for batch in batches(15, 6):

@@ -38,6 +38,7 @@ COLUMNS = {
     "nested months": "array(named_struct('v', interval '1' month))",
     "months and days": "make_interval(1, 2, 3)",
     "months by name": "map('a', interval '1' month)",
+    "two of one name": "array(map(1, named_struct('a', 1, 'a', 2)))",
 }
 
 

@@ -118,7 +118,11 @@ def test_whole_numbers_as_times(spark: Any, folders: Folders) -> None:
     assert_same(multiset(collected(found)), multiset(exact.toArrow()), f"seed {folders.seed}")
 
 
-def test_times_without_a_zone(spark: Any, folders: Folders) -> None:
+@pytest.mark.parametrize("default", ["TIMESTAMP_LTZ", "TIMESTAMP_NTZ"])
+def test_times_without_a_zone(spark: Any, folders: Folders, default: str, request: pytest.FixtureRequest) -> None:
+    """Also in a session that means them when it says timestamp."""
+    request.addfinalizer(lambda: spark.conf.unset("spark.sql.timestampType"))
+    spark.conf.set("spark.sql.timestampType", default)
     frames = [streamed(spark, path, 2) for path in folders.paths.values()]
     frames = [frame.selectExpr("id", "number", "cast(ts as timestamp_ntz) as ts") for frame in frames]
     options = {"within": "15 s", "lateness": f"{LATENESS} s", "select": {"a": "left.id", "b": "right.id"}, "shards": 2}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import shutil
 import signal
 import time
 from pathlib import Path
@@ -152,6 +153,26 @@ def test_what_nobody_asks_for_is_removed_and_so_is_a_query_that_has_ended(tmp_pa
     assert len(parked(cache)) == 1
     cache.forget("query")
     assert parked(cache) == []
+
+
+@pytest.mark.parametrize("name", ["lost+found", ".nfs0001", "a-b-c-", "work-x"])
+def test_what_is_not_its_own_costs_nothing(tmp_path: Path, name: str) -> None:
+    """Catches a micro-batch that fails because something else lies in the folder: left by a file system, or a user."""
+    cache = Cache(tmp_path, most_folders=1)
+    assert cache.folder is not None
+    (cache.folder / name).write_text("")
+    assert cache.put(FIRST, engine()) and cache.put(Key("query", 1, "a"), engine())
+    assert len(parked(cache)) == 2 and cache.held_bytes(Key("query", 1, "a")) > 0
+
+
+def test_a_folder_that_is_removed_costs_the_cache_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache = Cache(tmp_path)
+    assert cache.folder is not None
+    monkeypatch.setattr(cache, "_ages", lambda: shutil.rmtree(cache.folder) or ())  # while somebody cleans up
+    assert cache.put(FIRST, engine())
+    assert cache.claim(FIRST) is None and not cache.put(FIRST, engine())
 
 
 def test_it_is_private_and_refuses_what_is_not(tmp_path: Path) -> None:

@@ -8,8 +8,9 @@ The engine is deterministic, so the snapshot and the logged pushes give the stat
 blobs. Where the log would grow beyond the snapshot, a new snapshot takes the place of both. Replaying is done under the
 settings of the snapshot, and counters must come out as they were noted.
 
-Each state has a version: a digest chained over all pushes since the beginning. An engine that was kept aside under a
-version (a warm one) is that state, whatever has been retried, killed or set back; any other is rebuilt from the store.
+Each state has a version: a digest chained over all pushes since the beginning, with the settings of each. An engine
+that was kept aside under a version (a warm one) is that state, whatever has been retried, killed or set back; any other
+is rebuilt from the store.
 """
 
 import json
@@ -152,7 +153,8 @@ class Deltas:
     def written(self, head: Head, engine: Engine, push: Push, whole: bool) -> Head:
         """Write what a push has changed: its blobs or, where they are no less (or if asked for), a new snapshot."""
         data = push.data()
-        head = replace(head, pushes=head.pushes + 1, version=chained(head.version, repr(push.watermark).encode(), data))
+        version = chained(head.version, head.settings.encode(), repr(push.watermark).encode(), data)
+        head = replace(head, pushes=head.pushes + 1, version=version)
         head = replace(head, watermark=push.watermark or head.watermark, counters=counters_of(engine))
         room = max(LEAST_LOG, head.snapshot_bytes)
         if whole or not head.pieces or head.log_bytes + data.size > room or len(head.entries) > MOST_ENTRIES:

@@ -56,12 +56,22 @@ def arrow_schema(frame: Any, stream: str, only: Collection[str] | None = None) -
             continue
         try:
             fields.append(pa.field(field.name, to_arrow_type(field.dataType, timezone="UTC")))
+            _refuse_nested_twins(fields[-1].type)
         except (PySparkException, TypeError, ValueError) as error:
             raise SpecError(
                 f"stream {stream!r}: column {field.name!r} has type {field.dataType.simpleString()}, which cannot be "
                 "sent to Python: cast it, or drop it before the join"
             ) from error
     return pa.schema(fields)
+
+
+def _refuse_nested_twins(kind: pa.DataType) -> None:
+    """Refuse structs with two fields of one name: Spark sends none of them to Python, and says so when a task runs."""
+    inner = [kind.field(k) for k in range(kind.num_fields)]
+    if pa.types.is_struct(kind) and len({field.name for field in inner}) < len(inner):
+        raise ValueError("two fields have one name")
+    for field in inner:
+        _refuse_nested_twins(field.type)
 
 
 def spark_schema(schema: pa.Schema) -> tuple[Any, pa.Schema]:

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from windrow.engine import emit
 from windrow.engine.bind import Binding, bind
 from windrow.engine.intake import plain_schema
 from windrow.errors import SpecError
@@ -93,7 +92,7 @@ def on_spark(
     token = secrets.token_hex(4)
     packed = [_packed(job, given[name], s, streaming, name in behind, token) for s, name in enumerate(query.names)]
     result = _operated(job, packed, appending, streaming)
-    return handed_on(result, observed(result, streaming), Unpacker(emit.schema(binding)), output)
+    return handed_on(result, observed(result, streaming), Unpacker(_returning(binding, schemas)), output)
 
 
 def _check(job: Job, streaming: bool, archive: Any) -> None:
@@ -255,6 +254,13 @@ def _output_type(binding: Binding, frames: Mapping[str, Any], job: Job) -> Any:
             if o.column == job.query.streams[o.stream].time:
                 field.metadata = {WATERMARK_DELAY: delay}
     return StructType(fields)
+
+
+def _returning(binding: Binding, schemas: Mapping[str, pa.Schema]) -> pa.Schema:
+    """The output's columns in Arrow, in the types in which they came: by marks inside of these, which engines do not
+    keep, Spark knows a geometry from a struct."""
+    came = [schemas[binding.query.names[o.stream]].field(o.column) for o in binding.outputs]
+    return pa.schema([field.with_name(o.name) for field, o in zip(came, binding.outputs, strict=True)])
 
 
 def handed_on(result: Any, watched: tuple[Any, Any], unpack: Unpacker, output: Any) -> Any:

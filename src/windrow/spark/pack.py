@@ -23,7 +23,7 @@ from windrow.spark.worker import settle
 
 PIECE_ROWS = 1 << 18
 WITNESS = 0  # the first label of any number of shards
-PACKED = "shard int, stream int, source long, number int, latest timestamp, rows binary"
+PACKED = "shard int, stream int, source long, number int, latest timestamp_ltz, rows binary"  # whatever is the default
 ARROW = pa.schema(
     [
         ("shard", pa.int32()),

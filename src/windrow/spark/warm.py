@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import secrets
 import shutil
 import stat
@@ -30,6 +31,7 @@ import tempfile
 import time
 import weakref
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -46,6 +48,7 @@ MOST_FOLDERS = 256
 MOST_SECONDS = 3600  # since a folder was last used
 FREE_SHARE = 2  # one part in so many of what is free, or used by the cache, may be used
 WORK = "work-"
+_PARKED = re.compile(r"[0-9a-f]{16}-\d+-[0-9a-f]{32}-(\d+)", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -146,12 +149,13 @@ class Cache:
             if folder is not None:
                 self.drop(folder)
             return False
-        self._clean(key)
+        with suppress(OSError):  # somebody has removed all of it
+            self._clean(key)
         return True
 
     def held_bytes(self, key: Key) -> int:
         """Bytes that are parked under a key."""
-        return sum(int(name.rpartition("-")[2]) for name in self._names(key.name))
+        return sum(_told(name) or 0 for name in self._names(key.name))
 
     def drop(self, folder: Path) -> None:
         """Throw a claimed folder away."""
@@ -200,15 +204,21 @@ class Cache:
             return []
 
     def _clean(self, last: Key) -> None:
-        """Remove what is left over, other versions of a shard, what is old, and what is beyond the bounds."""
+        """Remove what is left over, other versions of a shard, what is old, and what is beyond the bounds.
+
+        What has a name of another form is somebody else's, as `lost+found` of a disk's first folder: it is left alone.
+        """
         now, found = time.time(), []
         for name, used in self._ages():
+            size = _told(name)
             if name.startswith(WORK):
                 self._remove(name)  # unless it is locked
+            elif size is None:
+                continue
             elif now - used > self.most_seconds or _is_other(name, last):
                 self._remove(name)
             else:
-                found.append((used, int(name.rpartition("-")[2]), name))
+                found.append((used, size, name))
         found.sort(reverse=True)
         most, total = self._most_bytes(sum(size for _, size, _ in found)), 0
         for k, (_, size, name) in enumerate(found):
@@ -241,6 +251,12 @@ class Cache:
 def _is_other(name: str, key: Key) -> bool:
     """Whether a folder's name is that of another version of a key's shard."""
     return name.startswith(key.shard_name) and not name.startswith(key.name)
+
+
+def _told(name: str) -> int | None:
+    """The bytes of a parked folder, which its name tells; None where it is not the name of one."""
+    found = _PARKED.fullmatch(name)
+    return None if found is None else int(found[1])
 
 
 _locks: dict[Path, int] = {}  # of the folders in the hands of this process
