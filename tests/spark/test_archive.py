@@ -27,7 +27,7 @@ from windrow.spark import upkeep
 from windrow.spark.archive import HEADER, Run, read_header
 from windrow.spark.contents import SHARDS, contents
 from windrow.spark.labels import labels
-from windrow.spark.lost import Reader, any_lost
+from windrow.spark.lost_rows import Reader, any_lost
 
 
 def run(archive: Path, rows: list[Any], **options: Any) -> Driven:

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 import windrow as wr
 from windrow.errors import SpecError
-from windrow.spark.chained import plan_text
+from windrow.spark.upstream import plan_text
 
 
 def live(spark: Any) -> Any:

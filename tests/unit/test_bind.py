@@ -15,7 +15,7 @@ import pytest
 
 import windrow as wr
 from windrow import policies
-from windrow.engine import announced
+from windrow.engine import compile_notice
 from windrow.engine.bind import bind
 from windrow.kernels.notice import Notice
 from windrow.spec import Band
@@ -111,7 +111,7 @@ def test_the_same_query_is_bound_once_and_no_other_is_taken_for_it() -> None:
 def test_what_is_said_of_compiling_is_said_of_this_join(monkeypatch: pytest.MonkeyPatch) -> None:
     """A policy that is deferred in a join of two streams, as one before was, is not in one of three."""
     mine = Notice()
-    for module in (announced, shard):
+    for module in (compile_notice, shard):
         monkeypatch.setattr(module, "NOTICE", mine)
     prob, schemas = {"on": "k", "memory": 100, "policy": "prob"}, dict.fromkeys(NAMES, SCHEMA)
     pair = bind(wr.Query(streams=STREAMS[:2], **prob), dict.fromkeys(NAMES[:2], SCHEMA)).plan

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from windrow.kernels import garbage, notice
+from windrow.kernels import notice, python_gc
 
 SOURCES = Path(__file__).resolve().parents[2] / "src" / "windrow"
 PROGRAM = """
@@ -35,11 +35,11 @@ class Sealed:  # in place of a file's mode, which does not stop an administrator
     def close(self):
         pass
 tempfile.TemporaryFile = Sealed
-from windrow.kernels import compiled, hashing, kept, notice
+from windrow.kernels import compiled, disk_cache, hashing, notice
 notice.PATIENCE = 0.01
 notice.NOTICE.describe("the join of two streams under PROB", 15)
 for bundle in sys.argv[2:]:
-    kept.take_from(Path(bundle))
+    disk_cache.take_from(Path(bundle))
 word = int(hashing.mix64(np.uint64(1)))
 print(json.dumps({
     "word": word, "folder": str(compiled.FOLDER), "cache": hashing.mix64.stats.cache_path,
@@ -203,12 +203,12 @@ def test_of_processes_that_start_together_one_compiles(copy: Path) -> None:
 def test_garbage_is_looked_for_as_before_once_nothing_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where Python ignores the third number, and after functions inside functions."""
     now = [(700, 10, 0)]
-    monkeypatch.setattr(garbage.gc, "get_threshold", lambda: now[-1])
-    monkeypatch.setattr(garbage.gc, "set_threshold", lambda one, two, _: now.append((one, two, 0)))
-    mine = garbage.Garbage()
+    monkeypatch.setattr(python_gc.gc, "get_threshold", lambda: now[-1])
+    monkeypatch.setattr(python_gc.gc, "set_threshold", lambda one, two, _: now.append((one, two, 0)))
+    mine = python_gc.Garbage()
     mine.began()
     mine.began()
     mine.ended()
-    assert now[-1] == (*garbage.RARELY[:2], 0)
+    assert now[-1] == (*python_gc.RARELY[:2], 0)
     mine.ended()
     assert now[-1] == (700, 10, 0)

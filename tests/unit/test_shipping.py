@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from pyspark import SparkFiles
 
-from windrow.kernels import kept
+from windrow.kernels import disk_cache
 from windrow.kernels.compiled import NAME
 from windrow.spark import shipping
 
@@ -36,10 +36,10 @@ class Session:
 @pytest.fixture
 def compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with two compiled functions that Python calls, and one that it does not."""
-    for module in (kept, shipping):
+    for module in (disk_cache, shipping):
         monkeypatch.setattr(module, "FOLDER", tmp_path)
-    monkeypatch.setattr(kept, "READ_ONLY", ())
-    monkeypatch.setattr(kept, "_bundles", [])
+    monkeypatch.setattr(disk_cache, "READ_ONLY", ())
+    monkeypatch.setattr(disk_cache, "_bundles", [])
     (tmp_path / "inner").mkdir()
     for name in ("pair.drive-1.nbc", "rows.pack-1.nbc", "inner/chains.link-1.nbc"):
         (tmp_path / name).write_bytes(b"code of " + name.encode())
@@ -90,4 +90,4 @@ def test_workers_take_only_what_was_compiled_for_them(compiled: Path, monkeypatc
     monkeypatch.setattr(SparkFiles, "getRootDirectory", classmethod(lambda cls: str(brought)))
     for _ in range(2):
         shipping.take_shipped()
-    assert kept._bundles == [brought / f"{NAME}-0123456789ab.zip"]
+    assert disk_cache._bundles == [brought / f"{NAME}-0123456789ab.zip"]

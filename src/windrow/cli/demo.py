@@ -36,7 +36,7 @@ def demo(
     from rich.console import Console
     from rich.live import Live
 
-    from windrow.engine.announced import together
+    from windrow.engine.compile_notice import together
     from windrow.lab import demo as lab
     from windrow.lab import pictures
 

@@ -48,8 +48,8 @@ class ContinuousMetrics:
     `streams` has the rows that arrived, were late (their instant was over), ignored (without a time) and are waiting;
     of streams with deletions also those that were `deleted`, and the deletions that were `unknown`. `joins` are the
     queries of the joins with their metrics, from the inside out. `kept_rows` and `kept_bytes` are what is kept beside
-    the joins: rows of windows, results with the time until which they count, totals of groups, rows that wait.
-    `bytes` is all together, `peak_bytes` the most of it at the end of a push.
+    the joins: rows of windows, results with the time until which they count, totals of groups; `kept_bytes` has the
+    rows that wait, too. `bytes` is all together, `peak_bytes` the most of it at the end of a push.
     """
 
     streams: dict[str, dict[str, int]]

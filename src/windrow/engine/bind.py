@@ -8,7 +8,7 @@ from functools import lru_cache
 import numpy as np
 import pyarrow as pa
 
-from windrow.engine.announced import announce
+from windrow.engine.compile_notice import announce
 from windrow.engine.equality import Directory, directories
 from windrow.engine.outputs import OutputColumn, outputs
 from windrow.engine.ranges import Number, Numbers, numbers

@@ -18,13 +18,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from windrow.engine import demoting, leaving, parking, snapshots, taking
+from windrow.engine import demoting, parking, persistence, snapshots, taking
 from windrow.engine.bind import Binding, bind
 from windrow.engine.demoting import demoted_of
 from windrow.engine.departures import Departures
 from windrow.engine.intake import as_table, check_batches, plain_schemas
 from windrow.engine.metrics import Metrics, StreamMetrics, metrics_of
-from windrow.engine.missing import NOTHING, broken, missed
+from windrow.engine.missed_matches import NOTHING, broken, missed
 from windrow.engine.oracle import check_oracle, oracle_for, oracle_table
 from windrow.engine.prepare import Rows, rows_of, tables
 from windrow.errors import MemoryFull, SpecError, WindrowError
@@ -363,15 +363,15 @@ class Engine:
             return gone.recall(matched)
         return self._tracker.recall(matched) if self._tracker is not None else None
 
-    # -- left and gone on with (leaving.py) --------------------------------------------------------------------------
+    # -- left and gone on with (persistence.py) -------------------------------------------------------------------
 
     def snapshot(self) -> bytes:
         """The whole state as bytes."""
-        return b"".join(leaving.written(self))
+        return b"".join(persistence.written(self))
 
     def snapshot_pieces(self, most_bytes: int) -> list[bytes]:
         """The whole state as bytes in pieces of at most so many, for places that hold no more in one value."""
-        return leaving.in_pieces(self, most_bytes)
+        return persistence.in_pieces(self, most_bytes)
 
     @classmethod
     def restore(
@@ -384,7 +384,7 @@ class Engine:
         watermark never goes back, so rows that were late stay late when the lateness grows. With recall=False recall is
         no longer estimated; it cannot be from the middle on. From now on own_clock may be another, too.
         """
-        return leaving.restored(Engine, data, query, recall, own_clock)
+        return persistence.restored(Engine, data, query, recall, own_clock)
 
     @classmethod
     def restore_pieces(cls, pieces: Iterable[bytes], query: Query | None = None, **options: Any) -> "Engine":
@@ -397,7 +397,7 @@ class Engine:
         The engine can do nothing more afterwards. Attached, pushed to and parked in the same folder again, it writes
         what the push has touched. A parked engine is a cache (parking.py): what must survive is a snapshot.
         """
-        leaving.park(self, Path(folder).absolute(), key)
+        persistence.park(self, Path(folder).absolute(), key)
 
     @classmethod
     def attach(
@@ -409,7 +409,7 @@ class Engine:
         It must have been parked under the same key, by the same windrow, since the machine was started: otherwise
         SnapshotError is raised, and the folder is of no more use. The other arguments are those of `restore`.
         """
-        return leaving.attached(Engine, Path(folder).absolute(), key, query, recall, own_clock)
+        return persistence.attached(Engine, Path(folder).absolute(), key, query, recall, own_clock)
 
     def _header(self) -> dict[str, Any]:
         """How the engine was made."""

@@ -25,9 +25,9 @@ import pyarrow as pa
 from windrow.engine import emit
 from windrow.engine.bind import Binding
 from windrow.engine.engine import Engine
-from windrow.engine.held import Held, opened
 from windrow.engine.metrics import Metrics
 from windrow.engine.prepare import Packed, Rows
+from windrow.engine.queued_rows import Held, opened
 from windrow.engine.snapshots import counts, read_strictly
 from windrow.errors import SnapshotError, SpecError
 from windrow.kernels import layout as at

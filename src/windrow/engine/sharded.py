@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from windrow.engine import leaving
+from windrow.engine import persistence
 from windrow.engine.bind import Binding, bind
 from windrow.engine.departures import SHARD
 from windrow.engine.engine import Engine
@@ -263,7 +263,7 @@ class ShardedEngine(Engine):
         demoting = None if self.query.demotes is None else self._query(0, self.query, None).on_violation
 
         def restored(part: memoryview) -> Engine:
-            return leaving.restored(Engine, part, None, None, None, demoting)
+            return persistence.restored(Engine, part, None, None, None, demoting)
 
         self._hold_shards(self._each(restored, map(memoryview, parts)), counts(header["arrived"]))
         self._check_parts()

@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from windrow.engine.emit import Found
-from windrow.engine.missing import warn
+from windrow.engine.missed_matches import warn
 from windrow.engine.prepare import Packed, Rows
 from windrow.errors import MemoryFull
 from windrow.kernels import layout as at

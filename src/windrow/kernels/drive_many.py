@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from windrow.kernels.apart import after, apart, before, length
+from windrow.kernels.distances import after, apart, before, length
 from windrow.kernels.drive_pair import widen
 from windrow.kernels.group import begin, count_row, end, group_end
 from windrow.kernels.jit import entry, inline, inner

@@ -1,6 +1,6 @@
 """The three ways in which kernels are compiled.
 
-    entry    called from Python: optimised with all that it calls, and kept on disk (see linking.py and kept.py)
+    entry    called from Python: optimised with all that it calls, and kept on disk (see linking.py and disk_cache.py)
     inner    called from other kernels only, and a function of its own
     inline   called from other kernels only, and forced into each: small, or called in one place of a loop over rows
 
@@ -14,7 +14,7 @@ from numba import njit
 from numba.types import unliteral  # type: ignore[attr-defined]  # its names are made when it is imported
 
 from windrow.kernels.compiled import numba_config
-from windrow.kernels.kept import Kept
+from windrow.kernels.disk_cache import Kept
 from windrow.kernels.linking import ApartCompiler, PartCompiler, WholeCompiler
 
 

@@ -32,9 +32,9 @@ from windrow.kernels.release.layout import Promise as Promise
 from windrow.kernels.release.layout import Watched as Watched
 
 NONE = -1
-LOW = -(2**63)  # no time: every other int64 can be one (see apart.py); numpy and pandas call it NaT
+LOW = -(2**63)  # no time: every other int64 can be one (see distances.py); numpy and pandas call it NaT
 LATEST = 2**63 - 1
-ENDLESS = -1  # all bits: a distance that no two times have (see apart.py)
+ENDLESS = -1  # all bits: a distance that no two times have (see distances.py)
 HIGH = 2**62  # more than any number of rows, bytes or arrivals, and so small that these can be added to it
 
 

@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from windrow.kernels.apart import apart
 from windrow.kernels.directory import find
+from windrow.kernels.distances import apart
 from windrow.kernels.group import room
 from windrow.kernels.hashing import random64
 from windrow.kernels.jit import entry, inline, inner

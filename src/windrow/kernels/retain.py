@@ -12,8 +12,8 @@ Invariant after `shed`: used <= cap for every pool, in rows and in bytes. Cost p
 from typing import Any
 
 from windrow.kernels import ordered, reasons
-from windrow.kernels.apart import apart, before, length
 from windrow.kernels.chains import age_insert, age_remove, chain_insert, chain_remove, free_slot, is_noted, set_aside
+from windrow.kernels.distances import apart, before, length
 from windrow.kernels.jit import inline, inner
 from windrow.kernels.keys import close_key, unused
 from windrow.kernels.layout import (

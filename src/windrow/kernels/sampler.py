@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from windrow.kernels.apart import apart, length
+from windrow.kernels.distances import apart, length
 from windrow.kernels.hashing import in_sample, mix64
 from windrow.kernels.jit import inline, inner
 from windrow.kernels.layout import (

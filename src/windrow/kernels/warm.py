@@ -9,8 +9,8 @@ costs time only. Measured where the state does not fit the cache: exact counts 1
 
 from typing import Any
 
-from windrow.kernels.apart import apart, length
 from windrow.kernels.directory import KEY_MASK
+from windrow.kernels.distances import apart, length
 from windrow.kernels.jit import inline
 from windrow.kernels.layout import (
     KEY_REACH,

@@ -1,6 +1,6 @@
 """Windows: whether two rows lie in each other's."""
 
-from windrow.kernels.apart import apart, length
+from windrow.kernels.distances import apart, length
 from windrow.kernels.jit import inline
 from windrow.kernels.memory import Memory
 from windrow.kernels.places import stream_at

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from windrow.errors import SnapshotError
 from windrow.maintained.relation import FOREVER, Ints
+from windrow.state.columns import places_of
 from windrow.state.snapshot import form
 
 NUMBER, UNTIL = "(number)", "(until)"
@@ -61,20 +62,14 @@ class Chunk:
         """Places of rows that are to leave by then, each once."""
         if self.by_until is None:
             return np.zeros(0, np.int64)
-        stop = int(np.searchsorted(self.until[self.by_until[self.passed :]], end, side="right")) + self.passed
+        stop = int(np.searchsorted(self.until, end, side="right", sorter=self.by_until))
         found = self.by_until[self.passed : stop]
-        self.passed = stop
+        self.passed = max(stop, self.passed)
         return found[self.alive[found]]
 
     def find(self, which: int, keys: Ints) -> tuple[Ints, Ints]:
         """Places of rows with one of these keys, and for each the place of its key."""
-        order = self.orders[which]
-        filed = self.keys[which][order]
-        first, last = np.searchsorted(filed, keys, side="left"), np.searchsorted(filed, keys, side="right")
-        counts = last - first
-        of = np.repeat(np.arange(len(keys)), counts)
-        starts = np.repeat(first - (np.cumsum(counts) - counts), counts)
-        rows = order[starts + np.arange(len(of))]
+        rows, of = places_of(self.keys[which], self.orders[which], keys)
         there = self.alive[rows]
         return rows[there], of[there]
 

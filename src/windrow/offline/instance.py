@@ -163,7 +163,7 @@ def _last(
 
 
 def _before(ticks: np.ndarray, reach: np.ndarray) -> np.ndarray:
-    """The times so far before others, or LOW: as kernels/apart.py has it, for arrays."""
+    """The times so far before others, or LOW: as kernels/distances.py has it, for arrays."""
     from_low = ticks.view(np.uint64) - np.uint64(2**63)  # modulo 2**64
     return np.where(reach >= from_low, at.LOW, ticks - reach.view(np.int64))
 

@@ -55,7 +55,7 @@ def start_archive(job: Job, place: str, binding: Binding) -> Archive:
         for folder in (*job.query.names, SHARDS):
             system.create_dir(f"{root}/{folder}", recursive=True)
         if system.get_file_info(f"{root}/{HEADER}").type == fs.FileType.NotFound:
-            reach = binding.plan.windows[:, 0].view(np.uint64).tolist()  # distances are unsigned (kernels/apart.py)
+            reach = binding.plan.windows[:, 0].view(np.uint64).tolist()  # distances are unsigned (kernels/distances.py)
             written = {
                 "id": secrets.token_hex(8),
                 "facts": facts,

@@ -19,7 +19,6 @@ from windrow.errors import SpecError
 from windrow.kernels import layout as at
 from windrow.policies import Given
 from windrow.spark.archive import start_archive
-from windrow.spark.chained import stands_behind
 from windrow.spark.frames import (
     WATERMARK_DELAY,
     arrow_schema,
@@ -40,6 +39,7 @@ from windrow.spark.places import place_of
 from windrow.spark.shipping import ship
 from windrow.spark.store import appends
 from windrow.spark.unpack import Unpacker
+from windrow.spark.upstream import stands_behind
 from windrow.spec import Duration, Query, Stream, split_reference
 
 DEFAULT_SHARDS = 8

@@ -2,8 +2,8 @@
 
 The operator sends its counters along with the matches, and Spark's own observed metrics bring them to the driver, so
 this works with Spark Connect too. A shard that had no rows in a micro-batch keeps the counters it had; in the first
-micro-batch of a run all shards tell theirs (roll.py). A query may hold several joins, each of which is observed under a
-name of its own; they are numbered in the order of writing.
+micro-batch of a run all shards tell theirs (roll_call.py). A query may hold several joins, each of which is observed
+under a name of its own; they are numbered in the order of writing.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 from windrow.engine.metrics import Metrics, added_up
 from windrow.errors import InputError
 from windrow.spark import scrape
-from windrow.spark.roll import CALLED
+from windrow.spark.roll_call import CALLED
 
 NAME = "windrow-"  # begins the names of observations
 SHARDS = "shards"

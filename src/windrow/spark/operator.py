@@ -28,7 +28,7 @@ from windrow.spark.facts import facts_of, refuse_changes
 from windrow.spark.job import Job, known
 from windrow.spark.labels import labels
 from windrow.spark.pack import WITNESS, blobs, tables_of
-from windrow.spark.roll import CALL, CALLED
+from windrow.spark.roll_call import CALL, CALLED
 from windrow.spark.shipping import take_shipped
 from windrow.spark.warm import Cache, Key, chained
 from windrow.spark.worker import settle
@@ -154,7 +154,7 @@ class Operator:
     def _tables(self, streams: Sequence[int], rows: Sequence[pa.Buffer]) -> dict[str, pa.Table]:
         return tables_of(self.job.query.names, self.job.schemas, streams, rows)
 
-    # -- the roll call (roll.py) -----------------------------------------------------------------------------------
+    # -- the roll call (roll_call.py) ------------------------------------------------------------------------------
 
     def _answer(self, shard: int, head: Head, store: Store, cache: Cache | None) -> Iterator[pa.RecordBatch]:
         """The counters of a shard that has no rows: those of its last push. Nothing is taken, and nothing written."""
@@ -284,7 +284,7 @@ class Brought:
 
 
 def in_order(frames: Iterable[Any]) -> tuple[pa.RecordBatch, bool]:
-    """The blobs of a micro-batch, in the order in which they were packed; and whether the shard is called (roll.py)."""
+    """The blobs of a micro-batch in the order in which they were packed; whether the shard is called (roll_call.py)."""
     parts = [pa.table([pa.array(frame[name], type_) for name, type_ in _TYPES], schema=ENTRY) for frame in frames]
     packed = pa.concat_tables([ENTRY.empty_table(), *parts])
     order = np.lexsort([packed[name].to_numpy() for name in ORDER[::-1]])

@@ -6,7 +6,7 @@ The codes of keys, by which rows find their shard, do not travel: coding keys ag
 
 One shard, the witness, gets a blob in every micro-batch, if need be an empty one. Its number is the same however many
 shards there are, so a checkpoint of another join is noticed at once and not only when rows reach a shard with state.
-Now and then all shards are called, rows or not (roll.py).
+Now and then all shards are called, rows or not (roll_call.py).
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from windrow.spark.labels import labels
-from windrow.spark.roll import calls, is_called
+from windrow.spark.roll_call import calls, is_called
 from windrow.spark.shipping import take_shipped
 from windrow.spark.worker import settle
 

@@ -27,7 +27,7 @@ from windrow.spark.archive import read_header
 from windrow.spark.contents import Contents, contents
 from windrow.spark.frames import arrow_schema, check_frames, quoted
 from windrow.spark.join import on_spark
-from windrow.spark.lost import FACTS, any_lost, lost_rows
+from windrow.spark.lost_rows import FACTS, any_lost, lost_rows
 from windrow.spark.moments import Moment, moment_of, written_out
 from windrow.spark.places import place_of
 from windrow.spec import Query

@@ -1,7 +1,7 @@
 """Compiled kernels that travel with a job: workers on other machines load what this machine has compiled.
 
     driver    compiled functions -> one zip file, named after what is in it -> an artifact of the session
-    worker    files of that name among those that Spark has brought -> kernels look there, too (kernels/kept.py)
+    worker    files of that name among those that Spark has brought -> kernels look there, too (kernels/disk_cache.py)
 
 The name begins with that of the folder of compiled kernels: workers with other sources, another Python or numba,
 or another processor find nothing that fits, and compile for themselves. So they do where nothing can be shipped.
@@ -16,7 +16,7 @@ from uuid import uuid4
 from weakref import WeakKeyDictionary
 
 from windrow.kernels.compiled import FOLDER, NAME
-from windrow.kernels.kept import bundle, shippable, take_from
+from windrow.kernels.disk_cache import bundle, shippable, take_from
 from windrow.spark.interpreter import on_this_machine
 
 ENDING = ".zip"

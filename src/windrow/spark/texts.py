@@ -25,7 +25,6 @@ import pyarrow as pa
 
 from windrow.engine import Metrics
 from windrow.errors import SnapshotError, SpecError
-from windrow.spark.chained import refuse_behind
 from windrow.spark.facts import ANEW, COLUMNS, refuse_changes
 from windrow.spark.frames import (
     arrow_schema,
@@ -43,6 +42,7 @@ from windrow.spark.operator import by_shard, fitting, in_order, results
 from windrow.spark.pack import tables_of
 from windrow.spark.shipping import ship, take_shipped
 from windrow.spark.unpack import Unpacker
+from windrow.spark.upstream import refuse_behind
 from windrow.spark.worker import settle
 from windrow.spec import Duration, DurationLike, Query
 from windrow.spec.durations import parse_duration

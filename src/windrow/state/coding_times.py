@@ -93,7 +93,7 @@ def duration_in_units(amount: int, unit: Literal["ns", "steps"], domain: TimeDom
 
 
 def as_word(distance: int) -> int:
-    """A distance as a word of the block: the int64 with the same 64 bits (see kernels/apart.py)."""
+    """A distance as a word of the block: the int64 with the same 64 bits (see kernels/distances.py)."""
     return ENDLESS if distance >= 2**64 - 1 else distance - (distance >> 63 << 64)
 
 

@@ -55,6 +55,20 @@ def gathered(column: Any, rows: NDArray[np.int64]) -> Any:
     return pa.chunked_array([pa.concat_arrays(parts).take(pa.array(back))] if parts else [], column.type)
 
 
+def places_of(
+    values: NDArray[np.int64], order: NDArray[np.int64], wanted: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Where the wanted values stand in an array that `order` sorts, and for each place which of them stands there.
+
+    A binary search for each wanted value: nothing is copied that is not found.
+    """
+    first, last = (np.searchsorted(values, wanted, side, sorter=order) for side in ("left", "right"))
+    counts = last - first
+    which = np.repeat(np.arange(len(wanted)), counts)
+    starts = np.repeat(first - (np.cumsum(counts) - counts), counts)
+    return order[starts + np.arange(len(which))], which
+
+
 def _is_flat(type_: Any) -> bool:
     """Whether values of a type lie in the column itself: neither nested nor encoded, nor in views."""
     plain = pa.types.is_primitive(type_) or pa.types.is_string(type_) or pa.types.is_binary(type_)

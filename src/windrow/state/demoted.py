@@ -31,6 +31,7 @@ import pyarrow as pa
 from windrow.errors import InputError
 from windrow.kernels import layout as at
 from windrow.kernels.release.filter import put_all
+from windrow.state.columns import places_of
 from windrow.state.parts import view
 from windrow.state.plan import Plan
 
@@ -73,10 +74,7 @@ class Run:
         """Positions of the rows under some codes, which are sorted and different."""
         if link not in self.orders:
             self.orders[link] = np.argsort(self.codes(link), kind="stable")
-        order, mine = self.orders[link], self.codes(link)
-        low, high = (np.searchsorted(mine, codes, side, sorter=order) for side in ("left", "right"))
-        found = [order[a:b] for a, b in zip(low.tolist(), high.tolist(), strict=True) if b > a]
-        return np.concatenate(found) if found else np.zeros(0, np.int64)
+        return places_of(self.codes(link), self.orders[link], codes)[0]
 
     def taken(self, rows: np.ndarray) -> Run:
         """Some of the rows, in memory."""

@@ -13,7 +13,7 @@ from windrow.kernels.hooks import Hooks, hooks
 from windrow.kernels.layout import HIGH, LINK_WORDS, NONE, PER_STREAM
 from windrow.state.release import Release
 
-EXACT, BESIDE = "exact", "beside"  # no policy; and beside a join, to estimate its recall (kernels/policies)
+EXACT, BESIDE = "exact", "exact_beside"  # no policy; and beside a join, to estimate its recall (kernels/policies)
 SIGNED = "signed"  # no policy, and streams that bring deletions
 GROUP_SHARE, LEAST_GROUP = 8, 16
 SAMPLE_MARGIN, LEAST_MARGIN = 4, 4  # a quarter, and a few rows

@@ -25,9 +25,9 @@ names in capitals.
 
 from typing import Any
 
-from windrow.kernels.apart import apart, length
 from windrow.kernels.chains import oldest
 from windrow.kernels.directory import find
+from windrow.kernels.distances import apart, length
 from windrow.kernels.jit import inline
 from windrow.kernels.layout import DONE, EXPIRED, NONE, R_LIVE, REFUSED, SHED
 from windrow.kernels.memory import Memory, memory_of_pair

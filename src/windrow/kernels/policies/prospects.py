@@ -22,7 +22,7 @@ As long as counts and prospects do not contradict each other, counts decide alon
 import math
 from typing import Any
 
-from windrow.kernels.apart import apart, length
+from windrow.kernels.distances import apart, length
 from windrow.kernels.jit import inline, inner
 from windrow.kernels.layout import ENDLESS, PR_HELD, PR_MET, PR_SIZE, PR_USUAL, PR_WORTH
 from windrow.kernels.layout import PROSPECT_AGES as AGES

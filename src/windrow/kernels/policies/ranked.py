@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 
 from windrow.kernels import tournament
-from windrow.kernels.apart import apart, length
 from windrow.kernels.chains import oldest
+from windrow.kernels.distances import apart, length
 from windrow.kernels.jit import inline, inner
 from windrow.kernels.keys import unused
 from windrow.kernels.layout import (

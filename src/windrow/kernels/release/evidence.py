@@ -20,8 +20,8 @@ A row of time t that is still to come has t at or above the watermark, so times 
 
 from typing import Any
 
-from windrow.kernels.apart import apart, length
 from windrow.kernels.directory import find
+from windrow.kernels.distances import apart, length
 from windrow.kernels.jit import inline, inner
 from windrow.kernels.layout import (
     BY_CLUSTER,

@@ -16,7 +16,7 @@ refused row comes are told in any case (waking.py).
 
 from typing import Any
 
-from windrow.kernels.apart import apart, length
+from windrow.kernels.distances import apart, length
 from windrow.kernels.jit import inline, inner
 from windrow.kernels.layout import BY_UNIQUE, NO, Edge, Promise
 from windrow.kernels.memory import Memory, memory_of

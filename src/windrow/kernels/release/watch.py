@@ -17,7 +17,7 @@ is therefore spared until its window ends: such a resident is No, and tells what
 
 from typing import Any
 
-from windrow.kernels.apart import apart
+from windrow.kernels.distances import apart
 from windrow.kernels.jit import inline, inner
 from windrow.kernels.layout import BY_INTEGRITY, BY_UNIQUE, HIGH, STEPS, Ordered, Promise
 from windrow.kernels.memory import Memory, memory_of

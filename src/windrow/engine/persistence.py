@@ -1,4 +1,4 @@
-"""How an engine is left and gone on with: as bytes (snapshot, restore), or in a folder of this machine (park, attach).
+"""Persistence: an engine is saved as bytes (snapshot, restore), or left in a folder of this machine (park, attach).
 
 A snapshot is what is alive, checked when it is read, and can go anywhere; a parked engine is its memory as it stands,
 for the same windrow on the same machine. Both have a header that says how the engine was made, and both go on as if

@@ -26,8 +26,8 @@ from numba.core.compiler import CompileResult
 from numba.core.serialize import dumps
 
 from windrow.kernels.compiled import FOLDER, READ_ONLY
-from windrow.kernels.garbage import GARBAGE
 from windrow.kernels.notice import NOTICE
+from windrow.kernels.python_gc import GARBAGE
 
 try:
     import fcntl
