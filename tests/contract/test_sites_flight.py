@@ -247,7 +247,7 @@ class Relay:
 def test_a_link_that_stops_in_the_middle_of_a_message_is_given_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The first connection falls silent before anything is said, the second stops when a part of a large message is over."""
+    """The first connection falls silent before a word, the second stops when a part of a large message is over."""
     monkeypatch.setattr(neighbours, "DEAF", 0.8)
     monkeypatch.setattr(server, "PULSE", 0.1)
     one, other = ports(2)
