@@ -23,7 +23,7 @@ import pytest
 import windrow as wr
 from windrow.engine import emit
 from windrow.engine.departures import WHY
-from windrow.spark import operator, roll
+from windrow.spark import operator, roll_call
 from windrow.spark.archive import Run, read_header, start_archive
 from windrow.spark.contents import contents
 from windrow.spark.job import Job, planned
@@ -145,7 +145,7 @@ class Driven:
         unpack = Unpacker(emit.schema(planned(self.job)[0]))
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(operator, "_run", lambda: self.run)
-            patch.setattr(roll, "_moment", lambda: (str(self.run.start), self.number))
+            patch.setattr(roll_call, "_moment", lambda: (str(self.run.start), self.number))
             packed = self._packed(batch)
             for shard in sorted({*packed, *(self.states if self.deltas else ())}):
                 for frame in self._shard(shard, packed.get(shard, []), after):
@@ -154,7 +154,7 @@ class Driven:
                         found.update((row["a"], row["b"]) for row in rows.to_pylist())
                     for text in frame["metrics"].dropna():
                         counters[shard] = json.loads(text)
-                        called |= counters[shard].pop(roll.CALLED, False)
+                        called |= counters[shard].pop(roll_call.CALLED, False)
         if commit:
             self.states, self.metrics, self.called = after, counters, called
             self.output += found

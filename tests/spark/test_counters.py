@@ -19,7 +19,7 @@ from tests.spark.folders import Folders, write_files
 from tests.spark.joining import joined, streamed, written
 
 import windrow as wr
-from windrow.spark import roll
+from windrow.spark import roll_call
 from windrow.spark.labels import labels
 from windrow.spark.metrics import NAME, QueryMetrics
 from windrow.spark.store import PROVIDER
@@ -103,16 +103,16 @@ def test_whenever_it_is_killed_counters_are_those_of_what_was_committed(deltas: 
 
 def test_the_roll_is_called_once_a_run_and_join_and_every_so_often(monkeypatch: pytest.MonkeyPatch) -> None:
     now = ["a", 7]
-    monkeypatch.setattr(roll, "_moment", lambda: tuple(now))
-    monkeypatch.setattr(roll, "_begun", {})
-    assert roll.is_called("1") and roll.is_called("1"), "tried again"
+    monkeypatch.setattr(roll_call, "_moment", lambda: tuple(now))
+    monkeypatch.setattr(roll_call, "_begun", {})
+    assert roll_call.is_called("1") and roll_call.is_called("1"), "tried again"
     now[1] = 8
-    assert not roll.is_called("1") and roll.is_called("2"), "a join that had nothing to pack before"
+    assert not roll_call.is_called("1") and roll_call.is_called("2"), "a join that had nothing to pack before"
     now[:] = ["b", 8]
-    assert roll.is_called("1")
-    assert sum([roll.is_called("1") for now[1] in range(9, 9 + 4 * roll.EVERY)]) == 4
-    monkeypatch.setattr(roll, "_moment", lambda: None)
-    assert not roll.is_called("1")
+    assert roll_call.is_called("1")
+    assert sum([roll_call.is_called("1") for now[1] in range(9, 9 + 4 * roll_call.EVERY)]) == 4
+    monkeypatch.setattr(roll_call, "_moment", lambda: None)
+    assert not roll_call.is_called("1")
 
 
 def test_a_query_says_whether_all_of_its_joins_have_told() -> None:
