@@ -21,7 +21,7 @@ import pyarrow as pa
 from windrow.cql.blocks import Arriving, BlockRun, Setting
 from windrow.cql.results import AT, CHANGE, moments, with_columns
 from windrow.cql.syntax import Select
-from windrow.cql.waiting import Counts, Waiting
+from windrow.cql.waiting import Counts, Line, Waiting
 from windrow.engine import Engine, Metrics
 from windrow.engine.intake import as_table, check_batches
 from windrow.engine.prepare import fitted
@@ -248,7 +248,7 @@ class Continuous:
             return ContinuousMetrics({name: dict(Counts().__dict__) for name in self._make.names}, (), 0, 0, 0, 0)
         waiting, block = self.bound()
         streams = {
-            name: {**counts.__dict__, "waiting": len(waiting.rows[name].at)} for name, counts in waiting.counts.items()
+            name: {**counts.__dict__, "waiting": len(waiting.rows[name])} for name, counts in waiting.counts.items()
         }
         for name in waiting.setting.signs:
             window = next(part for part in block.held if isinstance(part, Deleted) and part.stream == name)
@@ -268,23 +268,27 @@ class Continuous:
         if self._waiting is None:
             return form.write(header, [])
         waiting, block = self.bound()
+        lines = [form.table_bytes(_beside(line.all())) for line in waiting.rows.values()]
         books = [book.saved() for book in self._books()]
         if self._budget() is not None:
-            self._pack(books, block)
+            self._pack(lines, books)
         header |= {"budget": self._budget(), "memories": [_memory_of(part) for part in self._joins()]}
         header |= {"lateness": waiting.lateness, "over": waiting.over, "newest": list(waiting.newest.values())}
         header |= {"times": waiting.setting.times, "signs": dict(waiting.setting.signs)}
         header |= {"counts": [list(c.__dict__.values()) for c in waiting.counts.values()], "peak": self._peak}
         header["numbers"] = [_numbers(part) for part in block.held]
         parts: list[Any] = [schema.serialize() for schema in waiting.schemas.values()]
-        parts += [form.table_bytes(_beside(rows)) for rows in waiting.rows.values()]
+        parts += lines
         parts += [saved or b"" for saved in books]
         for part in self._joins():
             parts.append(b"" if part.engine is None else part.engine.snapshot())
         return form.write(header, parts)
 
-    def _pack(self, books: list[pa.Buffer | None], block: BlockRun) -> None:
+    def _pack(self, lines: list[pa.Buffer], books: list[pa.Buffer | None]) -> None:
         """Keep as many bytes as whoever restores the snapshot: what is kept leaves the rest of a budget to the join."""
+        waiting, block = self.bound()
+        for name, line in zip(waiting.rows, lines, strict=True):
+            waiting.rows[name] = _line(form.table_of(line), waiting.schemas[name])
         for book, saved in zip(self._books(), books, strict=True):
             if saved is not None:
                 book.restore(saved)
@@ -305,7 +309,7 @@ class Continuous:
             if header["times"] != waiting.setting.times or header["signs"] != waiting.setting.signs:
                 raise SnapshotError("the snapshot was taken with other columns of times or signs: give the same ones")
             for name, newest, came in zip(self._make.names, header["newest"], header["counts"], strict=True):
-                waiting.rows[name] = _parted(form.table_of(parts.pop(0)), waiting.schemas[name])
+                waiting.rows[name] = _line(form.table_of(parts.pop(0)), waiting.schemas[name])
                 waiting.newest[name], waiting.counts[name] = _tick(newest), Counts(*counts(came).tolist())
             waiting.over, self._peak, waiting.lateness = _tick(header["over"]), header["peak"], header["lateness"]
             for part, numbers in zip(block.held, header["numbers"], strict=True):
@@ -363,12 +367,14 @@ def _beside(rows: Timed) -> pa.Table:
     return rows.table.append_column(AT_TICKS, pa.array(rows.at))
 
 
-def _parted(table: pa.Table, schema: pa.Schema) -> Timed:
+def _line(table: pa.Table, schema: pa.Schema) -> Line:
     at = np.array(table[AT_TICKS].to_numpy(), np.int64)
     rows = table.drop_columns([AT_TICKS])
     if not rows.schema.equals(schema):
         raise ValueError("rows that wait have other columns")
-    return Timed(rows, at)
+    line = Line(schema)
+    line.add(Timed(rows, at))
+    return line
 
 
 def _tick(value: Any) -> int:
