@@ -93,7 +93,7 @@ def test_split_memory_with_a_part_below_one_row() -> None:
 
 def test_a_share_of_what_nobody_knows() -> None:
     with pytest.raises(errors.SpecError, match="20%"):
-        wr.Engine(query(memory="20%")).push({"left": rows(), "right": rows()})
+        wr.Engine(query(memory="20%"))
 
 
 # ----------------------------------------------------------------------------- refused against schemas

@@ -115,6 +115,8 @@ def test_row_window_needs_an_order() -> None:
         ({"on": 5}, "on must be a column of all streams"),
         ({"on": [5]}, "expected a column name or a predicate, got 5"),
         ({"on": "a.k <= b.k"}, "names a column of one stream"),
+        ({"on": "user = customer"}, "whose columns these are: write 'a.user = b.customer'"),
+        ({"on": "k==k"}, "write 'a.k = b.k'"),
         ({"on": {}}, "on is an empty mapping"),
         ({"on": {"one": []}}, "the join 'one' has no predicate"),
         ({"on": {"": "k"}}, "the name of a join must be a text"),

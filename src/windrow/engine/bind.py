@@ -301,16 +301,21 @@ def _shedding(policy: Policy) -> Shedding:
     return Shedding()
 
 
+def check_is_known(memory: Memory | None) -> None:
+    """Refuse a budget that only whole tables tell."""
+    if memory is not None and memory.share is not None:
+        raise SpecError(
+            f"memory {memory} is a share of what the exact join needs, which is not known for streams that "
+            "have not ended: give bytes or rows, or use windrow.join on whole tables"
+        )
+
+
 def _with_budget(plan: Plan, query: Query, oracle_rows: int = 0) -> tuple[Plan, int]:
     """The plan with policy, statistics and caps; and the bytes that the estimate of recall may use."""
     memory = query.memory
     if memory is None:
         return plan, 0
-    if memory.share is not None:
-        raise SpecError(
-            f"memory {memory} is a share of what the exact join needs, which is not known for streams that "
-            "have not ended: give bytes or rows, or use windrow.join on whole tables"
-        )
+    check_is_known(memory)
     _check_lifetimes(plan, query)
     if query.on_full == "fail":  # nobody is ever chosen, so nothing needs to be known about anybody
         plan = replace(plan, fail_when_full=True)

@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from windrow.engine import demoting, parking, persistence, snapshots, taking
-from windrow.engine.bind import Binding, bind
+from windrow.engine.bind import Binding, bind, check_is_known
 from windrow.engine.demoting import demoted_of
 from windrow.engine.departures import Departures
 from windrow.engine.intake import as_table, check_batches, plain_schemas
@@ -74,6 +74,7 @@ class Engine:
     ) -> None:
         if not isinstance(query, Query):
             raise SpecError(f"Engine takes a Query, got {type(query).__name__}: build one with windrow.Query(...)")
+        check_is_known(query.memory)
         if not own_clock and (query.order == "arrival" or any(stream.time is None for stream in query.streams)):
             raise SpecError("own_clock=False needs time columns and order='time': arrivals are a clock of their own")
         self.query = query

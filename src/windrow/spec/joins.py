@@ -6,6 +6,7 @@ streams that its predicates mention; a stream may take part in many, and its row
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
@@ -92,6 +93,9 @@ def _predicates(on: Any, names: tuple[str, ...]) -> tuple[Predicate, ...]:
     return tuple(predicate for entry in entries for predicate in _expanded(entry, names))
 
 
+_EQUALITY = re.compile(r"\s*(\w+)\s*={1,2}\s*(\w+)\s*")
+
+
 def _expanded(entry: object, names: tuple[str, ...]) -> list[Predicate]:
     """The predicates of one entry of `on`: a plain column name is a chain of equalities over all streams."""
     if isinstance(entry, Predicate):
@@ -106,5 +110,10 @@ def _expanded(entry: object, names: tuple[str, ...]) -> list[Predicate]:
         raise SpecError(
             f"on: {entry!r} names a column of one stream; write the column alone if all streams have it, "
             f"or Equal({entry!r}, 'other.column')"
+        )
+    if (sides := _EQUALITY.fullmatch(entry)) and len(names) > 1:
+        raise SpecError(
+            f"on: {entry!r} does not say whose columns these are: write "
+            f"'{names[0]}.{sides[1]} = {names[1]}.{sides[2]}'; a column that all streams have is written alone"
         )
     return [Equal(f"{a}.{entry}", f"{b}.{entry}") for a, b in pairwise(names)]
