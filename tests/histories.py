@@ -17,6 +17,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from hypothesis import settings
 from hypothesis import strategies as st
 from tests.running import start
 from tests.streams import ANY_WINDOW, TIME_KINDS, Case, TimeKind, cases, statistics_of, windows
@@ -30,6 +31,7 @@ from windrow.kernels import layout as at
 from windrow.policies import greedy_dual
 from windrow.spec import Memory, Query, Value, Window
 from windrow.spec.bytesize import parse_bytes
+from windrow.spec.graph import useful
 from windrow.state.auto import trials as choosing
 from windrow.state.parts import Capacity
 
@@ -38,6 +40,10 @@ EXTREME = [math.inf, -math.inf, math.nan, 1e308, -1e308, 5e-324, None, 1e150, -0
 FAR_TIMES = [2**62 - 1, 2**62, END, -(2**62) + 1, -(2**62), -END - 1]
 ROOMY = at.CACHED  # keys whose table is twice as large, so that leaves may wait (kernels/policies/ranked.py)
 MARKS = [2**62, END, -(2**62), -END, 0]  # beyond, a watermark is refused: no row could have the time
+
+CONSTRAINED, THOROUGH = (policies.Auto, policies.Prob), 1_000
+"""Policies whose histories may have constraints; in a profile of so many examples all have. Each kind of policy with
+constraints has kernels of its own, which take half a minute to compile."""
 
 Schemas = dict[str, pa.Schema]
 
@@ -242,6 +248,8 @@ def histories(
         valued = draw(st.sets(st.sampled_from(query.names), min_size=1))
         query = query.with_(value=Value(dict.fromkeys(valued, "worth"), draw(st.sampled_from(["product", "sum"]))))
     query = draw(_sampled(query))
+    if kind in CONSTRAINED or settings.default.max_examples >= THOROUGH:
+        query = draw(_promised(query, case.schemas))
     options = {name: draw(st.booleans()) for name in ("count_only", "departures")} | {"recall": not _seldom(draw, 4)}
     history = History(replace(case, query=query), options, [], trial, roomy=_seldom(draw, 3))
     with history.constants():
@@ -281,6 +289,31 @@ def _sampled(draw: st.DrawFn, query: Query) -> Query:
     if choice == "unbiased" and any(s.window.kind not in ("time", "rows") for s in query.streams):
         choice = 0.1
     return query.with_(sample=choice)
+
+
+@st.composite
+def _promised(draw: st.DrawFn, query: Query, schemas: Schemas) -> Query:
+    """The query with constraints, declared or to be found, which its rows need not keep; mostly without."""
+    choice = draw(st.sampled_from(["", "", "watched", "found", "declared", "declared"]))
+    if query.named or not choice:
+        return query
+    if choice != "declared":
+        monitored = wr.Monitored(release=choice == "found", reaction=draw(st.sampled_from([3, 12])), sample=0.5)
+        return query.with_(constraints=monitored, on_violation=draw(st.sampled_from(["lose", "demote"])))
+    known = st.lists(st.sampled_from(_declarable(query, schemas)), min_size=1, max_size=4, unique=True)
+    promised = [c if isinstance(c, wr.Unique) else c.with_(k=draw(st.sampled_from([0, 3, 20]))) for c in draw(known)]
+    broken = draw(st.sampled_from(["lose", "demote", wr.Lose(0.5)]))
+    return query.with_(constraints=promised, on_violation=broken)
+
+
+def _declarable(query: Query, schemas: Schemas) -> list[Any]:
+    """The constraints that can release rows of a query; only numbers and times are ordered."""
+
+    def ordered(constraint: wr.Ordered) -> bool:
+        kind = schemas[constraint.stream].field(constraint.column).type
+        return pa.types.is_primitive(kind) and not pa.types.is_boolean(kind)
+
+    return [c for c in useful(query) if not isinstance(c, wr.Ordered) or ordered(c)]
 
 
 def _with_extremes(case: Case, random: Random, extreme: bool, far: bool) -> Case:

@@ -248,14 +248,16 @@ _COUNTERS = (*reasons.NAMES.items(), ("resident_rows", at.Stream.rows))
 
 
 def _charged(shard: Shard) -> np.ndarray:
-    """Bytes charged for each stream: its rows, and its part of the pool's keys, in proportion to its rows."""
+    """Bytes charged for each stream: its rows, and its part of what else its pool is charged (keys, demoted rows), in
+    proportion to its rows; where no stream has any, in equal parts."""
     lines = view(shard.words, at.Head.streams_at, shard.plan.streams, at.STREAM_SIZE)
     used = view(shard.words, at.Head.pools_at, shard.plan.pools, at.POOL_SIZE)[:, at.Pool.used_bytes]
     found = lines[:, at.Stream.bytes].copy()
     for pool, charged in enumerate(used):
         mine = np.flatnonzero(lines[:, at.Stream.pool] == pool)
-        rows = np.append(0, np.cumsum(lines[mine, at.Stream.rows]))
-        found[mine] += np.diff((int(charged) - int(found[mine].sum())) * rows // max(int(rows[-1]), 1))
+        held = lines[mine, at.Stream.rows]
+        rows = np.append(0, np.cumsum(held if held.any() else np.ones_like(held)))
+        found[mine] += np.diff((int(charged) - int(found[mine].sum())) * rows // int(rows[-1]))
     return found
 
 

@@ -23,6 +23,7 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -34,6 +35,7 @@ from windrow.kernels.release.filter import put_all
 from windrow.state.columns import places_of
 from windrow.state.parts import view
 from windrow.state.plan import Plan
+from windrow.state.sizes import row_bytes
 
 YOUNG_BYTES = 1 << 20  # of a young run before it goes to disk; less in small budgets
 YOUNG_SHARE = 32  # one part in so many of a budget
@@ -61,10 +63,10 @@ class Run:
     def __len__(self) -> int:
         return len(self.columns[0])
 
-    @property
+    @cached_property
     def nbytes(self) -> int:
-        """Bytes in memory, or in a file."""
-        return sum(c.nbytes for c in self.columns) + (0 if self.table is None else int(self.table.nbytes))
+        """Bytes in memory, or in a file: of each row by itself, so the same however the rows came together."""
+        return sum(c.nbytes for c in self.columns) + (0 if self.table is None else _payload_bytes(self.table))
 
     def codes(self, link: int) -> np.ndarray:
         """The codes of the rows by a link."""
@@ -98,6 +100,10 @@ class Run:
         run.disk_bytes = os.path.getsize(name)
         weakref.finalize(run, _remove, name, os.getpid())
         return run
+
+
+def _payload_bytes(table: pa.Table) -> int:
+    return int(row_bytes(table, table.column_names).sum())
 
 
 def _file(table: pa.Table, folder: Path) -> str:
@@ -319,8 +325,9 @@ class Demoted:
 
     @property
     def young_bytes(self) -> int:
-        """Bytes of rows that are not in files."""
-        return sum(run.nbytes for runs in self.runs for run in runs if not run.disk_bytes)
+        """Bytes of rows that are not in files, with their orders by code, which are made when they are asked for."""
+        young = [(run, links) for runs, links in zip(self.runs, self.links, strict=True) for run in runs]
+        return sum(run.nbytes + 8 * links * len(run) for run, links in young if not run.disk_bytes)
 
     @property
     def entries(self) -> int:

@@ -173,8 +173,7 @@ def note_befores(m: Memory, slot: int, stream: int) -> None:
     """Note in a slot how many rows of child streams had come before its row."""
     for k in range(m.head.befores):
         child = m.w[m.head.befores_at + stream * m.head.befores + k]
-        if child >= 0:
-            m.w[before_at(m, slot, k)] = stream_at(m, child).rank
+        m.w[before_at(m, slot, k)] = stream_at(m, child).rank if child >= 0 else 0
 
 
 # -- what they show ----------------------------------------------------------------------------------------------------
