@@ -307,11 +307,13 @@ def _promised(draw: st.DrawFn, query: Query, schemas: Schemas) -> Query:
 
 
 def _declarable(query: Query, schemas: Schemas) -> list[Any]:
-    """The constraints that can release rows of a query; only numbers and times are ordered."""
+    """The constraints that can release rows of a query; only numbers and times are ordered, each with its own kind."""
 
     def ordered(constraint: wr.Ordered) -> bool:
-        kind = schemas[constraint.stream].field(constraint.column).type
-        return pa.types.is_primitive(kind) and not pa.types.is_boolean(kind)
+        column = constraint.column
+        kinds = [schema.field(column).type for schema in schemas.values() if column in schema.names]
+        numbers = all(pa.types.is_primitive(kind) and not pa.types.is_boolean(kind) for kind in kinds)
+        return numbers and len({pa.int64() if pa.types.is_integer(kind) else kind for kind in kinds}) == 1
 
     return [c for c in useful(query) if not isinstance(c, wr.Ordered) or ordered(c)]
 

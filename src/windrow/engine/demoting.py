@@ -1,7 +1,8 @@
 """Demoted rows of an engine: where they are kept, and how a snapshot holds them (state/demoted.py has them).
 
-A snapshot holds the rows themselves, one table for each stream: their words, then their payload; and in its header how
-they lie in runs, and what was counted.
+A snapshot holds the rows themselves, one table for each stream: their words, then their payload; their filter, in which
+rows may be that are gone, so that what is restored calls for the same rows; and in its header how they lie in runs, and
+what was counted.
 """
 
 from __future__ import annotations
@@ -12,15 +13,16 @@ import numpy as np
 import pyarrow as pa
 
 from windrow.kernels import layout as at
+from windrow.kernels.release.filter import PLACES
 from windrow.state.demoted import FEW_STALE, Demoted, Run, joined
-from windrow.state.parts import view
+from windrow.state.parts import LEAST_FILTER, view
 from windrow.state.shard import Shard
 from windrow.state.snapshot import form
 
 if TYPE_CHECKING:
     from windrow.engine.bind import Binding
 
-FIELDS = {"runs", "found", "dropped", "matched"}
+FIELDS = {"runs", "found", "dropped", "matched", "filter"}
 
 
 def demoted_of(binding: Binding) -> Demoted | None:
@@ -42,13 +44,16 @@ def _schema(binding: Binding, stream: int) -> pa.Schema:
     return pa.schema([*words, *(field.with_name(f"payload {field.name}") for field in payload)])
 
 
-def saved(binding: Binding, demoted: Demoted) -> tuple[dict[str, Any], list[pa.Buffer]]:
-    """What a snapshot holds: a part of its header, and a table for each stream."""
+def saved(binding: Binding, shard: Shard) -> tuple[dict[str, Any], list[pa.Buffer]]:
+    """What a snapshot holds: a part of its header, a table for each stream, and the filter."""
+    demoted = shard.demoted
+    assert demoted is not None
     header = {
         "runs": [[[len(run), run.disk_bytes > 0] for run in runs] for runs in demoted.runs],
         "found": demoted.found.tolist(),
         "dropped": demoted.dropped.tolist(),
         "matched": demoted.matched,
+        "filter": len(shard.filter),
     }
     tables = []
     for stream, runs in enumerate(demoted.runs):
@@ -59,6 +64,7 @@ def saved(binding: Binding, demoted: Demoted) -> tuple[dict[str, Any], list[pa.B
         whole = joined(runs)
         payload = [] if whole.table is None else whole.table.columns
         tables.append(form.table_bytes(pa.Table.from_arrays([*map(pa.array, whole.columns), *payload], schema=schema)))
+    tables.append(form.table_bytes(pa.table({"filter": shard.filter})))
     return header, tables
 
 
@@ -82,11 +88,18 @@ def opened(binding: Binding, header: Any, shard: Shard, buffers: list[pa.Buffer]
     rows, ever = demoted.rows, shard.stream_counter(at.Stream.demoted)
     if (rows + demoted.dropped > ever).any() or (ever > shard.stream_counter(at.RELEASED)).any():
         raise ValueError("it has more demoted rows than were released")
-    shard.keep_demoted(demoted)
-    if used > 2 * demoted.entries + FEW_STALE:
+    shard.keep_demoted(demoted, _filter(form.table_of(buffers.pop(0)), header["filter"], used, demoted.entries))
+
+
+def _filter(table: pa.Table, size: Any, used: int, entries: int) -> np.ndarray:
+    """The words of a filter from outside: in a full one kernels would look for a free place for long."""
+    if table.schema != pa.schema([("filter", pa.int64())]) or table.column(0).null_count or table.num_rows != size:
+        raise ValueError("it has no filter of its demoted rows")
+    words = np.ascontiguousarray(table.column(0).to_numpy())
+    full = size < LEAST_FILTER or used > (PLACES - 1) * size or used > 2 * entries + FEW_STALE
+    if full or np.count_nonzero(words.view(np.uint16)) != used:
         raise ValueError("its filter has other rows")
-    shard.words[at.Head.filter_used] = max(used, int(shard.words[at.Head.filter_used]))
-    demoted.charge(shard.words, shard.plan)
+    return words
 
 
 def _counts(found: Any, size: int) -> np.ndarray:
@@ -118,6 +131,7 @@ def _runs(binding: Binding, stream: int, table: pa.Table, sizes: Any, shard: Sha
     found, first = [], 0
     for length in lengths:
         words = [column[first : first + length] for column in columns]
-        found.append(Run(words, None if payload is None else payload.slice(first, length)))
+        mine = pa.array(np.arange(first, first + length))
+        found.append(Run(words, None if payload is None else payload.take(mine)))  # not a slice: files would have all
         first += length
     return found

@@ -289,7 +289,7 @@ class Engine:
         if (changed or shard.words.nbytes + beside > binding.plan.room_bytes) and shard.spacious(beside):
             self._shard = snapshots.shrunk(shard, self._payloads if binding.keeps_payload else [])
             self._shard.notes_as(shard)
-            self._shard.keep_demoted(shard.demoted)
+            self._shard.keep_demoted(shard.demoted, shard.filter)
         exact = None if self._tracker is None else self._tracker.shard
         if changed and self._tracker is not None and exact is not None and exact.spacious():
             self._tracker.shard = snapshots.shrunk(exact, [])
@@ -436,7 +436,7 @@ class Engine:
         state.shard.settle_demoted(None if self.count_only else self._tables())
         parts = snapshots.parts(state)
         if state.shard.demoted is not None:
-            header["demoted"], tables = demoting.saved(state.binding, state.shard.demoted)
+            header["demoted"], tables = demoting.saved(state.binding, state.shard)
             parts += tables
         return header, parts
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -348,20 +349,18 @@ def _add(
 
 def candidates(query: Query, schemas: dict[str, pa.Schema], directories: list[Directory]) -> tuple[Constraint, ...]:
     """The constraints that are watched: those that could help, on whole keys and on columns that have an order."""
-    found = list[Constraint]()
+    found, numbers = list[Constraint](), Numbers([[] for _ in query.streams])
     for c in useful(query):
         if isinstance(c, (Unique, Clustered)):
             stream = query.names.index(c.stream)
             if any(set(d.columns.get(stream, ())) == set(c.columns) for d in directories):
                 found.append(c)
-        elif not isinstance(c, Ordered) or _has_order(schemas[c.stream].field(c.column).type):
+        elif not isinstance(c, Ordered):
             found.append(c)
+        else:
+            more = Numbers([list(columns) for columns in numbers.columns])
+            with suppress(SpecError):  # texts, or numbers of types that are not put in order together
+                add_numbers(more, query, (c,), schemas)
+                numbers = more
+                found.append(c)
     return tuple(found)
-
-
-def _has_order(type_: pa.DataType) -> bool:
-    try:
-        common_number_type([type_], [""])
-    except KeyTypeError:
-        return False
-    return True

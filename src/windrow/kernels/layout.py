@@ -423,7 +423,7 @@ EDGE_SIZE, EVIDENCE_SIZE, COVER_SIZE, ORDERED_SIZE = (r.size for r in (Edge, Evi
 PROMISE_SIZE, WATCHED_SIZE = Promise.size, Watched.size
 STEPS = 128  # of an ordered column, of two words each: arrivals or time, and the largest until then
 # what is known of a resident (release/rules.py): from NO on it is No, and VOID if a filter refuses it (sparing.py)
-UNKNOWN, YES, NO, SPARED, VOID, VOID_SPARED = range(6)
+AWAY, UNKNOWN, YES, NO, SPARED, VOID, VOID_SPARED = range(-1, 6)
 FORGOTTEN = -1  # what a key knows of a stream's rows once they were deleted (release/evidence.py)
 BARE = -2  # the row of payload of a resident without
 BY_UNIQUE, BY_INTEGRITY, BY_CLUSTER, BY_ORDER = range(4)

@@ -227,9 +227,9 @@ def any_over(m: Memory) -> bool:
 
 @inline
 def shed_from(h: Any, m: Memory, pool: int) -> None:
-    """Bring a pool that is above its cap inside it."""
+    """Bring a pool that is above its cap inside it, or empty it: what demoted rows take may leave no room for any."""
     h.freshen(h, m, pool)
-    while over(m, pool):
+    while over(m, pool) and pool_at(m, pool).used_rows > 0:
         slot = h.ending(h, m, pool)  # what its window has almost left goes before what the policy would choose
         if slot < 0:
             slot = h.victim(h, m, pool)

@@ -106,9 +106,10 @@ def settle_slot(h: Any, m: Memory, r: Any, rx: Any, at: int, slot: int) -> None:
     if h.done_with(h, m, slot, r[at + R_STREAM]):
         forget(h, m.w, slot, RELEASED)
         return
-    out = left_out(m, r, at)
+    matters = h.matters(h, m, slot)
+    out = matters and left_out(m, r, at)
     if refused(m, r, at):
-        forget(h, m.w, slot, SAMPLED if out else SHED)
+        forget(h, m.w, slot, SAMPLED if out else SHED if matters else RELEASED)
         return
     store(h, m, r, rx, at, slot, out)
 
@@ -167,5 +168,9 @@ def depart_sampled(h: Any, words: Any, r: Any, start: int, end: int) -> None:
             slot = LEAVING - r[at + R_SLOT]
             r[at + R_SLOT] = NONE
             # a window in rows may have let it expire meanwhile, and another row may have its slot
-            if slot_at(m, slot).row == r[at + R_ROW] and stream_of(m, slot) == r[at + R_STREAM]:
+            if slot_at(m, slot).row != r[at + R_ROW] or stream_of(m, slot) != r[at + R_STREAM]:
+                continue
+            if h.matters(h, m, slot):
                 depart_one(h, m.w, slot, SAMPLED)
+            else:
+                r[at + R_SLOT] = slot

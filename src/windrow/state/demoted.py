@@ -9,9 +9,10 @@ A run has the words of its rows (kernels/layout.py, D_STREAM …), their payload
 who lies under a key is found by a search in each run. A file belongs to its run and goes when nobody holds that any
 longer: nothing in it is needed by a later process, for snapshots hold the rows themselves.
 
-Charged to the budget are the filter (kernels/release/filter.py) and the young run. Of what has expired whole runs are
-dropped, and single rows when runs are merged; beyond the cap of the disk the oldest run is dropped, and its rows are
-counted: matches may be missed from then on. So are rows that the disk does not take, which is said once in the log.
+Charged to the budget are the filter (kernels/release/filter.py) and the young runs. Of what has expired whole runs are
+dropped, and single rows when runs are merged; beyond the cap of the disk, or where the filter would take more than half
+of the budget, the oldest run is dropped, and its rows are counted: matches may be missed from then on. So are rows that
+the disk does not take, which is said once in the log.
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ from windrow.state.plan import Plan
 from windrow.state.sizes import row_bytes
 
 YOUNG_BYTES = 1 << 20  # of a young run before it goes to disk; less in small budgets
-YOUNG_SHARE = 32  # one part in so many of a budget
+YOUNG_SHARE = 32  # one part in so many of what a budget has for rows
+COLD_SHARE = 2  # one part in so many of it is the most for the filter and for young runs
 RUNS_OF_CAP = 8  # no run takes more than one part in so many of the disk, so that dropping one loses little
 FEW_STALE = 1 << 12  # places of the filter that are not worth filling it anew
 
@@ -208,10 +210,14 @@ class Demoted:
                 run = joined(pending)
                 if payloads is not None and payloads[stream].num_columns:
                     run.table = payloads[stream].take(pa.array(run.columns[at.D_ROW]))
+                run.columns[at.D_ROW] = np.zeros(len(run), np.int64)  # from now on its payload is its own
                 self._keep(stream, run, words, plan)
                 pending.clear()
         self._forget(words, plan)
         if words[at.Head.filter_used] > 2 * self.entries + FEW_STALE:
+            self.refill(words, plan)
+        while self._due(words) > plan.cap_bytes[0] // COLD_SHARE and any(self.runs):
+            self._drop_oldest(on_disk=False)
             self.refill(words, plan)
         self.charge(words, plan)
         self.house = None
@@ -221,7 +227,7 @@ class Demoted:
         runs = self.runs[stream]
         if runs and not runs[-1].disk_bytes:
             run = joined([runs.pop(), run])
-        if run.nbytes <= min(YOUNG_BYTES, plan.room_bytes // YOUNG_SHARE):
+        if run.nbytes <= min(YOUNG_BYTES, plan.cap_bytes[0] // YOUNG_SHARE):
             runs.append(run)
             return
         young, older = run, list(runs)
@@ -254,9 +260,13 @@ class Demoted:
         for stream, runs in enumerate(self.runs):
             runs[:] = [run for run in runs if not has_expired(run, stream, words, plan)]
         while sum(self.sizes) > self.cap_bytes:
-            on_disk = [(run.last_seq, s, k) for s, runs in enumerate(self.runs) for k, run in enumerate(runs)]
-            _, stream, k = min(found for found in on_disk if self.runs[found[1]][found[2]].disk_bytes)
-            self.dropped[stream] += len(self.runs[stream].pop(k))
+            self._drop_oldest(on_disk=True)
+
+    def _drop_oldest(self, on_disk: bool) -> None:
+        """Drop the oldest run, or the oldest of those on disk, and count its rows."""
+        runs = [(run.last_seq, s, k, run) for s, mine in enumerate(self.runs) for k, run in enumerate(mine)]
+        _, stream, k, _run = min(found for found in runs if found[3].disk_bytes or not on_disk)
+        self.dropped[stream] += len(self.runs[stream].pop(k))
 
     # -- and back ------------------------------------------------------------------------------------------------------
 
@@ -307,6 +317,9 @@ class Demoted:
 
     # -- what they cost ------------------------------------------------------------------------------------------------
 
+    def _due(self, words: np.ndarray) -> int:
+        return self.young_bytes + 4 * int(words[at.Head.filter_used])
+
     def refill(self, words: np.ndarray, plan: Plan) -> None:
         """Fill the filter anew."""
         view(words, at.Head.filter_at, 1, int(words[at.Head.filter_words]))[:] = 0
@@ -318,7 +331,7 @@ class Demoted:
 
     def charge(self, words: np.ndarray, plan: Plan) -> None:
         """Charge the filter and the young runs to the first pool."""
-        due = self.young_bytes + 4 * int(words[at.Head.filter_used])
+        due = self._due(words)
         pool = view(words, at.Head.pools_at, plan.pools, at.POOL_SIZE)[0]
         pool[at.Pool.used_bytes] += due - words[at.Head.cold_bytes]
         words[at.Head.cold_bytes] = due

@@ -23,7 +23,7 @@ from windrow.state import block, monitor, room
 from windrow.state.auto.samples import Sample
 from windrow.state.auto.trials import Trials
 from windrow.state.demoted import Demoted
-from windrow.state.parts import LEAST_FILTER, Capacity, view
+from windrow.state.parts import Capacity, view
 from windrow.state.plan import LEAST_MARGIN, SAMPLE_MARGIN, SIGNED, Plan
 from windrow.state.probe_orders import first_route, route
 from windrow.state.renumbering import followed, renumber
@@ -197,14 +197,22 @@ class Shard:
             self.take_down()
             self.demoted.settle(self.words, self.plan, payloads)
 
-    def keep_demoted(self, demoted: Demoted | None) -> None:
-        """Let released rows go to a store, or let one that another block has filled be this one's."""
-        self.demoted = None
-        if demoted is not None:
-            self.grow(replace(self.capacity, filter=demoted.entries // 2 + LEAST_FILTER))
+    def keep_demoted(self, demoted: Demoted | None, filled: np.ndarray | None = None) -> None:
+        """Let released rows go to a store, or let one that another block has filled be this one's, with the words of
+        its filter: which rows are looked for in vain must not depend on where the block lies."""
+        self.demoted = demoted
+        if demoted is not None and filled is not None:
+            self.demoted = None
+            self.grow(replace(self.capacity, filter=len(filled)))
             self.demoted = demoted
-            demoted.refill(self.words, self.plan)
+            self.filter[:] = filled
+            self.words[at.Head.filter_used] = np.count_nonzero(filled.view(np.uint16))
             demoted.charge(self.words, self.plan)
+
+    @property
+    def filter(self) -> np.ndarray:
+        """The words of the filter of demoted rows."""
+        return view(self.words, at.Head.filter_at, 1, int(self.words[at.Head.filter_words]))[0]
 
     def _looking(self, first: bool) -> Hooks:
         """The hooks of a look, for the first match of each row or for all."""
@@ -368,7 +376,7 @@ class Shard:
         capacity = replace(self._room_in(plan), begun=1)
         other = Shard.with_room(plan, bool(self.words[at.Head.emit]), capacity, oracle_rows)
         other.notes_as(self)
-        other.keep_demoted(self.demoted)
+        other.keep_demoted(self.demoted, self.filter)
         block.carry(self.words, self.plan, other.words, plan, learned)
         if prepare is not None:
             prepare(other)

@@ -324,6 +324,12 @@ def why_shed(h: Any, m: Memory, slot: int) -> int:
 
 
 @inline
+def matters(h: Any, m: Memory, slot: int) -> bool:
+    """Whether the row of a slot, which the sampler has left out, is still here and can be in a match."""
+    return True
+
+
+@inline
 def ended(h: Any, m: Memory) -> None:
     """A group of rows has been taken."""
 

@@ -17,6 +17,7 @@ from windrow.kernels.chains import free_slot
 from windrow.kernels.drive_many import access_at, order_of
 from windrow.kernels.jit import entry, inline, inner
 from windrow.kernels.layout import (
+    AWAY,
     BARE,
     D_CODES,
     D_COST,
@@ -35,7 +36,6 @@ from windrow.kernels.layout import (
     R_STREAM,
     RELEASED,
     STREAM_BITS,
-    UNKNOWN,
     YES,
 )
 from windrow.kernels.memory import Memory, memory_of
@@ -154,7 +154,7 @@ def put_down(words: Any, slot: int) -> None:
         d = directory_of(m, stream, link)
         if d >= 0:
             put(m.w, stream, d, link_at(m, slot, link).newer)
-    at.status = UNKNOWN
+    at.status = AWAY
     at.newer = m.head.seq
     at.older = m.head.down
     m.head.down = slot

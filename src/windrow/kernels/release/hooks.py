@@ -255,6 +255,13 @@ def why_shed(h: Any, m: Memory, slot: int) -> int:
 
 
 @inline
+def matters(h: Any, m: Memory, slot: int) -> bool:
+    """No rows are in no match, and the sampler is not asked for them; those that are on their way to disk have left."""
+    status = slot_at(m, slot).status
+    return status == UNKNOWN or status == YES
+
+
+@inline
 def ended(h: Any, m: Memory) -> None:
     """A group has ended. Where memory is full, residents are judged before any is shed, and No rows leave first."""
     if collecting.is_due(m):
