@@ -297,6 +297,8 @@ class Engine:
     def _changed(self, binding: Binding) -> Shard:
         """The shard under a changed binding: the same one, or its residents moved where the policy's columns differ."""
         old, shard = self.bound()
+        if shard.demoted is not None:
+            shard.demoted.prune(shard.words, shard.plan)
         if binding.plan.same_shape(old.plan):
             self._tracker = self._tracker_for(binding)
             shard.change(binding.plan)

@@ -262,6 +262,25 @@ class Demoted:
         while sum(self.sizes) > self.cap_bytes:
             self._drop_oldest(on_disk=True)
 
+    def prune(self, words: np.ndarray, plan: Plan) -> None:
+        """Forget every row that has expired: a longer window, which is about to be set, brings none of them back."""
+        for stream, runs in enumerate(self.runs):
+            for k, run in enumerate(runs):
+                fresh = np.flatnonzero(~expired(run, stream, words, plan))
+                if len(fresh) < len(run):
+                    runs[k] = self._as_it_lay(stream, run, run.taken(fresh))
+            runs[:] = [run for run in runs if len(run)]
+
+    def _as_it_lay(self, stream: int, run: Run, part: Run) -> Run:
+        """A part of a run where that lay: on disk, if it takes it, or in memory."""
+        if not run.disk_bytes or not len(part):
+            return part
+        try:
+            return part.written(self._made(), self.links[stream])
+        except OSError as error:
+            self._refuse(stream, part, error)
+            return part.taken(np.zeros(0, np.int64))
+
     def _drop_oldest(self, on_disk: bool) -> None:
         """Drop the oldest run, or the oldest of those on disk, and count its rows."""
         runs = [(run.last_seq, s, k, run) for s, mine in enumerate(self.runs) for k, run in enumerate(mine)]
