@@ -57,7 +57,6 @@ class Arrivals:
         if table is None or not table.num_rows:
             return
         self.rows += table.num_rows
-        self.bytes += table.nbytes
         domain = self.bound.binding.domain
         moments, timed = times(table[self.spec.time], domain, f"{self.stream}.{self.spec.time}")
         known = moments if timed is None else moments[timed]
@@ -76,7 +75,9 @@ class Arrivals:
         ends = np.flatnonzero(np.diff(interval, append=np.iinfo(np.int64).max)) + 1
         start = 0
         for end in ends.tolist():
-            self.waiting.setdefault(int(interval[start]), []).append(table.slice(start, end - start))
+            part = table.slice(start, end - start)
+            self.waiting.setdefault(int(interval[start]), []).append(part)
+            self.bytes += part.nbytes  # as `take` counts it: parts have more than the whole
             start = end
 
     def _pass(self, moment: int) -> None:
@@ -101,7 +102,9 @@ class Arrivals:
         self.handed = self.handed if batch is None else max(batch, self.handed)
 
     def _check_near(self, moment: Any, what: str) -> None:
-        if (ahead := (int(moment) - self.bound.origin) // self.bound.tau - self.next) > MOST_AHEAD:
+        come = self.bound.origin if self.clock is None else self.clock  # intervals may wait for others to end
+        here, there = ((at - self.bound.origin) // self.bound.tau for at in (come, int(moment)))
+        if (ahead := there - max(here, self.next)) > MOST_AHEAD:
             raise InputError(
                 f"stream {self.stream!r}: {what} is {ahead:,} intervals ahead of the stream, each of which would have "
                 "to be ended: give the plan an origin near the first rows, or a longer interval, or leave such rows out"
@@ -124,15 +127,16 @@ class Arrivals:
             return max(self.ended, seen) if final is None else final
         if self.idle is not None and time.monotonic() - self.heard > self.idle * self._unit_ns / 1e9:
             now = time.time_ns() // self._unit_ns - self.idle
-            self._check_near(now, "it is silent, and the wall clock")
+            if self.clock is None:  # later it may be others who are behind, and the wall clock goes on meanwhile
+                self._check_near(now, "it is silent, and the wall clock")
             self._pass(now)
         found = 0 if self.clock is None else (self.clock - self.lateness - self.bound.origin) // self.bound.tau
         return max(found, 0 if self.patience is None else seen - self.patience)
 
     def within(self, until: int, room: int) -> int:
         """The same interval, or the first one whose rows no longer fit into so many bytes; but one at least."""
-        for interval in sorted(interval for interval in self.waiting if interval < until):
-            room -= sum(table.nbytes for table in self.waiting[interval])
+        for interval in range(self.next, until):
+            room -= sum(table.nbytes for table in self.waiting.get(interval, ()))
             if room < 0:
                 return max(interval, self.next + 1)
         return until

@@ -66,8 +66,12 @@ class Running:
             raise SpecError(f"the plan has nothing to do at site {name!r}: its sites are {', '.join(plan.places)}")
         self.description, self.name, self.network = description, name, description.network  # of the first plan
         self.keeping = Keeping(station.folder, name, description.id)
-        self.results = Results(station.folder)
-        self.site = description.course(name)
+        try:
+            self.results = Results(station.folder)
+            self.site = description.course(name)
+        except BaseException:
+            self.keeping.close()
+            raise
         self.others = [place for place in plan.places if place != name]
         self.outboxes = {other: Outbox() for other in self.others}
         self.arrivals = {
@@ -118,14 +122,14 @@ class Running:
         with self.changed:
             arrivals.admit(bool(body), batch)
             arrivals.coming += len(body)
-        facts = {"stream": stream, "position": position, "until": until}
-        self.offer(Event(Entry("feed", facts, body), table=table, safe=safe))
+            facts = {"stream": stream, "position": position, "until": until}
+            self.offer(Event(Entry("feed", facts, body), table=table, safe=safe))  # before an end that comes now
 
     def end(self, stream: str, safe: Callable[[], None] | None = None) -> None:
         """A stream has no more rows. `safe` is called when that cannot be forgotten."""
         with self.changed:
             self.arrivals[stream].ending = True
-        self.offer(Event(Entry("end", {"stream": stream}), safe=safe))
+            self.offer(Event(Entry("end", {"stream": stream}), safe=safe))
 
     def tell(self, site: str, facts: dict[str, Any]) -> None:
         """What another site tells about itself."""
@@ -218,7 +222,7 @@ class Running:
             return bool(facts["facts"]["number"] > self.told.get(facts["site"], {"number": -1})["number"])
         if event.entry.kind == "feed" and isinstance(facts["position"], dict) and "batch" in facts["position"]:
             last = self.arrivals[facts["stream"]].position
-            if last is not None and facts["position"]["batch"] <= last["batch"]:
+            if last is not None and facts["position"]["batch"] <= last.get("batch", -1):  # before, files may have come
                 self.refuse("repeated batches", f"stream {facts['stream']!r} had batch {facts['position']['batch']}")
                 return False
         return True
