@@ -128,9 +128,7 @@ class Site:
         )
         for port in placed.reads:
             if port.channel in self.waiting:
-                needed, queue = self._needed(port.channel), self.waiting[port.channel]
-                for old in [i for i in queue if i < needed]:
-                    del queue[old]
+                self.waiting[port.channel].pop(self._needed(port.channel) - 1, None)  # what is older has gone before
 
     def _clock(self, placed: Placed, parts: list[Part | None]) -> Part | None:
         """The clock of the window that a step asks, if it reads one."""
