@@ -153,12 +153,14 @@ def test_rows_that_nobody_notes_are_not_taken_for_safe(tmp_path: Path) -> None:
 
 
 def test_what_a_kill_has_left_is_cleared_away(tmp_path: Path) -> None:
-    file = described(tmp_path, files=False)
+    """What a snapshot has replaced, and one that was not written to its end."""
+    file = described(tmp_path, files=False, snapshot="1 B")
     one = serve(file, "A")
     one.feed("a", rows(1, 5))
     one.stop()
-    folder = one.running.keeping.folder
-    for name in ("journal-12", "snapshot-9.part"):
+    folder, number = one.running.keeping.folder, one.running.keeping.number
+    assert number > 0
+    for name in (f"journal-{number - 1}", f"snapshot-{number - 1}", f"snapshot-{number + 1}.part"):
         (folder / name).write_bytes(b"left")
     again = serve(file, "A")
     again.stop()

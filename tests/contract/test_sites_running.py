@@ -252,3 +252,21 @@ def test_a_stranger_who_is_sent_away_leaves_no_traceback(
     gc.collect()
     assert [why.partition(",")[0] for why in told[:2]] == ["1 connections are open"] * 2
     assert not [record for record in caplog.records if record.name == "asyncio" and record.levelno >= logging.ERROR]
+
+
+@pytest.mark.parametrize("plan", [[["b", "SP-D"], ["a", "SP-S"]], [["b", "SP-S"], ["a", "SP-D"]]])
+def test_intervals_without_rows_take_memory_too(tmp_path: Path, plan: list[list[str]]) -> None:
+    """A stream that only says how far it is, while another site is away: what waits for that site is bounded."""
+    sequences = {"a": [plan[0]], "b": [plan[1]]}
+    file = described(tmp_path, files=False, plan={"sequences": sequences}, hold="1 MB", interval=1)
+    site = Running(describe(file), "A")
+    site.feed("a", None, until=100_000)
+    deadline = time.monotonic() + 20
+    while not site.full and site.arrivals["a"].next < 100_000:
+        assert time.monotonic() < deadline
+        site.round(0.0)
+    assert site.arrivals["a"].next < 10_000
+    waiting = [part for net in site.site.sites.values() for queue in net.waiting.values() for part in queue.values()]
+    kept = site.outboxes["B"]
+    assert site.held == sum(512 + p.table.nbytes for p in waiting) + kept.bytes + 256 * len(kept.kept)
+    site.keeping.close()

@@ -1,5 +1,5 @@
-"""Packing for Spark. Can catch: pieces of wide rows that are too large for a worker, or for a blob; a listener to what a
-plan prints that stays when two joins are written down at the same time."""
+"""Packing for Spark. Can catch: pieces of wide rows that are too large for a worker, or for a blob; a listener to what
+a plan prints that stays when two joins are written down at the same time."""
 
 from __future__ import annotations
 

@@ -45,6 +45,7 @@ REPORT = 0.25  # seconds between two looks at what is held
 COMPLAIN = 5.0  # seconds of standing still after which a site says what it waits for
 LINGER = 15.0  # seconds for which a site that is done waits for another that does not answer
 DELAYS = 1000  # intervals over which the delay is averaged
+KEPT_BYTES = 256  # that a message in an outbox takes beside its own, about
 
 
 @dataclass
@@ -92,7 +93,6 @@ class Running:
         self.delays: deque[float] = deque(maxlen=DELAYS)
         self._taken_at: dict[int, float] = {}
         self.held, self.full = 0, False
-        self._waiting = self._since = 0  # bytes in channels when they were last counted, and what has come since
         self._looked = 0.0
         self._moved, self._complained = time.monotonic(), ""
         self._snapshot_bytes = 0
@@ -254,7 +254,6 @@ class Running:
         if entry.kind == "message":
             message = event.message
             assert message is not None
-            self._since += sum(part.table.nbytes for part in message.parts.values())
             self.site.receive(message)
         elif entry.kind == "feed":
             arrivals = self.arrivals[facts["stream"]]
@@ -311,7 +310,6 @@ class Running:
         for interval in range(arrivals.next, until):
             self._taken_at[interval] = now
             rows = arrivals.take(interval)
-            self._since += 0 if rows is None else rows.nbytes
             self._settle(self.site.take(stream, interval, rows))
 
     def _settle(self, outcome: Outcome) -> None:
@@ -386,25 +384,19 @@ class Running:
         now = time.monotonic()
         if now - self._looked < REPORT:
             return
-        self._looked, self._since = now, 1 << 62
+        self._looked = now
         self._measure()
-        lowest = self.lowest
-        for old in [interval for interval in self._taken_at if interval < lowest - self.site.tail]:
+        needed = self.lowest - self.site.tail
+        for old in [interval for interval in self._taken_at if interval < needed]:
             del self._taken_at[old]
         self._complain(now)
         with self.changed:
             self.changed.notify_all()
 
     def _measure(self) -> None:
-        """How much is held for others: what waits in outboxes, and in channels until the rest has come.
-
-        Counting what waits in channels takes a while: it is done when what has come since might be too much.
-        """
-        kept = sum(outbox.bytes for outbox in self.outboxes.values())
-        if self._waiting + self._since + kept > self.description.hold:
-            self._waiting = self.site.waiting_bytes
-            self._since = 0
-        self.held = self._waiting + self._since + kept
+        """How much is held for others: what waits in outboxes, and in channels until the rest has come."""
+        kept = sum(outbox.bytes + KEPT_BYTES * len(outbox.kept) for outbox in self.outboxes.values())
+        self.held = self.site.waiting_bytes + kept
         full = self.held > self.description.hold
         if full != self.full:
             self.full = full
