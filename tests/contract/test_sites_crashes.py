@@ -25,7 +25,7 @@ from windrow.errors import InputError, SnapshotError
 from windrow.sites.ground.description import describe
 from windrow.sites.ground.keeping import _HEAD, Entry, Keeping
 from windrow.sites.ground.outbox import Outbox
-from windrow.sites.ground.results import results
+from windrow.sites.ground.results import Results, results
 from windrow.sites.ground.running import Event, Running
 from windrow.sites.programs import PROGRAMS
 
@@ -278,6 +278,18 @@ def test_the_name_of_a_new_journal_outlives_the_machine(tmp_path: Path, monkeypa
     keeping.snapshot({}, [b"state"])
     assert {"journal-1", "snapshot-1"} <= known[-1]
     keeping.close()
+
+
+def test_the_names_of_results_outlive_the_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a file, and of the folders that were made for it: what they were made of is forgotten next."""
+    flushed: set[int] = set()
+    monkeypatch.setattr(os, "fsync", lambda handle: flushed.add(os.fstat(handle).st_ino))
+    found = Results(tmp_path)
+    found.write("a=>", 1234, pa.table({"v": [1]}))
+    found.settle()
+    (path,) = tmp_path.rglob("*.parquet")
+    made = [path, *path.parents[: len(path.relative_to(tmp_path).parts) - 1]]
+    assert tmp_path / "results" in made and {os.stat(one).st_ino for one in made} <= flushed
 
 
 @pytest.mark.parametrize("lost", ["snapshot-1", "journal-1", "both"])

@@ -152,6 +152,19 @@ def test_rows_that_nobody_notes_are_not_taken_for_safe(tmp_path: Path) -> None:
         one.feed("a", table)
 
 
+def test_numbers_of_batches_begin_at_0(tmp_path: Path) -> None:
+    """One below would be a batch of before, also after the end of the stream, and its rows would meet nobody."""
+    file = described(tmp_path, files=False)
+    one = serve(file, "A")
+    try:
+        one.end("a")
+        with pytest.raises(WindrowError, match="a number from 0 on, got -1"):
+            Handing.to(file, "a").rows(rows(1, 5), batch=-1)
+        assert one.running.arrivals["a"].rows == 0
+    finally:
+        one.stop()
+
+
 def test_what_a_kill_has_left_is_cleared_away(tmp_path: Path) -> None:
     """What a snapshot has replaced, and one that was not written to its end."""
     file = described(tmp_path, files=False, snapshot="1 B")
