@@ -13,6 +13,7 @@ import os
 import socket
 import threading
 import time
+import tracemalloc
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -153,7 +154,7 @@ def test_who_waits_for_room_hears_that_the_site_has_stopped(tmp_path: Path, monk
         raise OSError(errno.ENOSPC, "No space left on device")
 
     one = serve(described(tmp_path, files=False), "A")
-    one.running.arrivals["a"].coming = 1 << 40
+    one.running.arrivals["a"].coming = 1 << 40  # and never taken in
     found: list[BaseException] = []
 
     def feed() -> None:
@@ -270,3 +271,36 @@ def test_intervals_without_rows_take_memory_too(tmp_path: Path, plan: list[list[
     kept = site.outboxes["B"]
     assert site.held == sum(512 + p.table.nbytes for p in waiting) + kept.bytes + 256 * len(kept.kept)
     site.keeping.close()
+
+
+@pytest.mark.parametrize("wide", [{"lateness": 1000}, {}])
+def test_rows_that_wait_for_later_ones_do_not_keep_these_out(tmp_path: Path, wide: dict[str, int]) -> None:
+    """More rows within the lateness, or within an interval, than there is room for: the site would wait for ever."""
+    streams = {n: {"site": n.upper(), "time": "t", "window": 20, "schema": COLUMNS, **wide} for n in "ab"}
+    file = described(tmp_path, files=False, streams=streams, hold="4 MB", interval=10 if wide else 1000)
+    one = serve(file, "A")
+    many = np.arange(60_000)
+    fed: list[int] = []
+
+    def feed() -> None:
+        for first in (0, 100, 5000):
+            one.feed("a", pa.table({"t": first + many // 600, "k": many, "id": many}))
+            fed.append(first)
+
+    feeding = threading.Thread(target=feed, daemon=True)
+    feeding.start()
+    feeding.join(10.0)
+    one.stop()
+    assert fed == [0, 100, 5000]
+
+
+def test_rows_that_lie_in_many_intervals_take_more_room(site: Running) -> None:
+    """A table for each of them is many times as large as a row."""
+    tracemalloc.start()
+    before = tracemalloc.get_traced_memory()[0]
+    many = np.arange(5_000)
+    site.arrivals["a"].feed(pa.table({"t": 10 * many, "k": many, "id": many}))
+    grown = tracemalloc.get_traced_memory()[0] - before
+    tracemalloc.stop()
+    site.keeping.close()
+    assert grown < site.arrivals["a"].bytes and site.arrivals["a"].bytes > 5_000 * 1_000

@@ -6,6 +6,7 @@ streams have come to where the query has a patience. When the stream itself has 
 """
 
 import time
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from windrow.spec.durations import Duration
 from windrow.state.coding import duration_in_units, times
 
 MOST_AHEAD = 5_000_000  # intervals that a row may be ahead of its stream
+PART_BYTES = 1800  # that rows of an interval take beside themselves, about, each time that some come
 _NANOSECONDS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 
 
@@ -77,7 +79,7 @@ class Arrivals:
         for end in ends.tolist():
             part = table.slice(start, end - start)
             self.waiting.setdefault(int(interval[start]), []).append(part)
-            self.bytes += part.nbytes  # as `take` counts it: parts have more than the whole
+            self.bytes += _taken([part])  # as `take` counts it: parts have more than the whole
             start = end
 
     def _pass(self, moment: int) -> None:
@@ -130,13 +132,22 @@ class Arrivals:
             if self.clock is None:  # later it may be others who are behind, and the wall clock goes on meanwhile
                 self._check_near(now, "it is silent, and the wall clock")
             self._pass(now)
-        found = 0 if self.clock is None else (self.clock - self.lateness - self.bound.origin) // self.bound.tau
-        return max(found, 0 if self.patience is None else seen - self.patience)
+        return max(self._passed, 0 if self.patience is None else seen - self.patience)
+
+    @property
+    def _passed(self) -> int:
+        """The first interval that has not ended by the stream's own clock."""
+        return 0 if self.clock is None else (self.clock - self.lateness - self.bound.origin) // self.bound.tau
+
+    @property
+    def starves(self) -> bool:
+        """Whether its next interval ends only when more rows have come, so that these must be let in."""
+        return self.ended is None and not self.coming and self._passed <= self.next
 
     def within(self, until: int, room: int) -> int:
         """The same interval, or the first one whose rows no longer fit into so many bytes; but one at least."""
         for interval in range(self.next, until):
-            room -= sum(table.nbytes for table in self.waiting.get(interval, ()))
+            room -= _taken(self.waiting.get(interval, ()))
             if room < 0:
                 return max(interval, self.next + 1)
         return until
@@ -151,7 +162,7 @@ class Arrivals:
         found = self.waiting.pop(interval, None)
         if found is None:
             return None
-        self.bytes -= sum(table.nbytes for table in found)
+        self.bytes -= _taken(found)
         return pa.concat_tables(found)
 
     def state(self) -> tuple[dict[str, Any], pa.Table | None]:
@@ -166,3 +177,8 @@ class Arrivals:
         self.feed(rows)
         self.clock, self.rows = facts["clock"], facts["rows"]
         self.went_to(facts["position"])
+
+
+def _taken(tables: Iterable[pa.Table]) -> int:
+    """What rows that wait take in memory."""
+    return sum(PART_BYTES + table.nbytes for table in tables)

@@ -147,10 +147,10 @@ class Running:
         return message
 
     def wait_for_room(self, stream: str, stopped: Callable[[], bool]) -> None:
-        """Wait while as many rows of a stream are waiting as there is room for."""
-        most = max(self.description.hold // 4, 1 << 20)
+        """Wait while as many rows of a stream are waiting as there is room for, unless they wait for more of them."""
+        most, arrivals = max(self.description.hold // 4, 1 << 20), self.arrivals[stream]
         with self.changed:
-            while self.arrivals[stream].bytes + self.arrivals[stream].coming > most and not stopped():
+            while arrivals.bytes + arrivals.coming > most and not arrivals.starves and not stopped():
                 self.changed.wait(PAUSE)
 
     # -- a round ---------------------------------------------------------------------------------------------------
@@ -163,6 +163,10 @@ class Running:
                 self.keeping.add(event.entry)
                 self._take_in(event)
                 events += 1
+        with self.changed:
+            for event in come:
+                if event.entry.kind == "feed":
+                    self.arrivals[event.entry.facts["stream"]].coming -= len(event.entry.body)
         closings = self._closings()
         for entry in closings:
             self.keeping.add(entry)
@@ -207,10 +211,6 @@ class Running:
                 found.append(event)
                 size += len(event.entry.body)
                 event = self.inbox.get_nowait() if size < BITE else None
-        with self.changed:
-            for taken in found:
-                if taken.entry.kind == "feed":
-                    self.arrivals[taken.entry.facts["stream"]].coming -= len(taken.entry.body)
         return found
 
     def _fits(self, event: Event) -> bool:
