@@ -283,6 +283,30 @@ def test_a_link_that_stops_in_the_middle_of_a_message_is_given_up(
         "a": pq.read_table(tmp_path / "a.parquet"), "b": rows(ord("b"))}))  # fmt: skip
 
 
+def test_a_link_that_falls_silent_is_told_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Also where nothing is stuck in a call, since what is said still finds room on this side."""
+    monkeypatch.setattr(neighbours, "DEAF", 0.8)
+    monkeypatch.setattr(neighbours, "PULSE", 0.1)
+    monkeypatch.setattr(server, "PULSE", 0.1)
+    one, other = ports(2)
+    relay = Relay(other, 5_000)
+    sites = {"A": {"address": f"127.0.0.1:{one}"}, "B": {"address": f"127.0.0.1:{relay.port}",
+                                                         "listen": f"127.0.0.1:{other}"}}  # fmt: skip
+    file = described(tmp_path, files=False, sites=sites)
+    servings = [serve(file, "B"), serve(file, "A")]  # the relay dials at once
+    try:
+        until(lambda: relay.count > 1)
+    finally:
+        for serving in servings:
+            serving.stop()
+        relay.close()
+    assert [
+        r for r in caplog.records if "site A: site B" in r.getMessage() and "said nothing for 0.8" in r.getMessage()
+    ]
+
+
 # -- who is refused ----------------------------------------------------------------------------------------------------
 
 
