@@ -94,6 +94,10 @@ def test_split_memory_with_a_part_below_one_row() -> None:
 def test_a_share_of_what_nobody_knows() -> None:
     with pytest.raises(errors.SpecError, match="20%"):
         wr.Engine(query(memory="20%"))
+    engine = wr.Engine(query(memory=100))
+    with pytest.raises(errors.SpecError, match="20%"):
+        engine.memory = "20%"  # type: ignore[assignment]
+    assert str(engine.memory) == str(query(memory=100).memory)
 
 
 # ----------------------------------------------------------------------------- refused against schemas

@@ -25,7 +25,7 @@ from windrow.errors import InputError, SnapshotError
 from windrow.sites.ground.description import describe
 from windrow.sites.ground.keeping import _HEAD, Entry, Keeping
 from windrow.sites.ground.outbox import Outbox
-from windrow.sites.ground.results import results
+from windrow.sites.ground.results import Results, results
 from windrow.sites.ground.running import Event, Running
 from windrow.sites.programs import PROGRAMS
 
@@ -159,6 +159,7 @@ def test_an_entry_that_is_half_written_is_cut_off(tmp_path: Path) -> None:
     keeping.close()  # and nobody was told that they are here
     whole = (tmp_path / "journal-0").read_bytes()
     for cut in range(len(whole)):
+        (tmp_path / "lock").unlink()  # of a folder of its own, in which nothing was noted for good
         (tmp_path / "journal-0").write_bytes(whole[:cut])
         keeping = Keeping(tmp_path, "A", "x")
         found = [entry.facts["k"] for entry in keeping.restore()[1]]
@@ -221,6 +222,74 @@ def test_what_was_flushed_is_missed(tmp_path: Path) -> None:
     keeping = Keeping(tmp_path, "A", "x")
     assert [entry.facts["k"] for entry in keeping.restore()[1]] == [0, 1, 2]
     keeping.close()
+
+
+def test_what_was_written_and_not_flushed_is_flushed_before_it_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By who was killed: whoever goes on tells others that it is here, and then it must not get lost."""
+    keeping = Keeping(tmp_path, "A", "x")
+    list(keeping.restore()[1])
+    for k in range(3):
+        keeping.add(Entry("feed", {"k": k}))
+    keeping.close()
+    flushed: list[int] = []
+    monkeypatch.setattr(os, "fdatasync", lambda handle: flushed.append(os.fstat(handle).st_size))
+    keeping = Keeping(tmp_path, "A", "x")
+    assert [entry.facts["k"] for entry in keeping.restore()[1]] == [0, 1, 2]
+    whole = (tmp_path / "journal-0").read_bytes()
+    assert flushed == [len(whole)]
+    keeping.close()
+    (tmp_path / "journal-0").write_bytes(whole[:-1])
+    with pytest.raises(SnapshotError, match="journal-0 is damaged"):
+        list(Keeping(tmp_path, "A", "x").restore()[1])
+
+
+def test_a_journal_whose_snapshot_is_gone_is_not_thrown_away(tmp_path: Path) -> None:
+    """Also where nobody can read how far it was flushed, as after a loss of power, or in a copy without the lock."""
+    keeping = Keeping(tmp_path, "A", "x")
+    list(keeping.restore()[1])
+    keeping.snapshot({}, [b"state"])
+    keeping.add(Entry("feed", {"k": 1}))
+    keeping.flush()
+    keeping.close()
+    (tmp_path / "snapshot-1").unlink()
+    (tmp_path / "lock").unlink()
+    before = (tmp_path / "journal-1").read_bytes()
+    for _ in range(2):
+        with pytest.raises(SnapshotError, match="snapshot-1 is missing"):
+            Keeping(tmp_path, "A", "x")
+        assert (tmp_path / "journal-1").read_bytes() == before
+
+
+def test_the_name_of_a_new_journal_outlives_the_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that was flushed is lost where its folder does not know it."""
+    known: list[set[str]] = []
+    folder = os.stat(tmp_path).st_ino
+
+    def noted(handle: int) -> None:
+        if os.fstat(handle).st_ino == folder:
+            known.append({path.name for path in tmp_path.iterdir()})
+
+    monkeypatch.setattr(os, "fsync", noted)
+    keeping = Keeping(tmp_path, "A", "x")
+    list(keeping.restore()[1])
+    assert "journal-0" in known[-1]
+    keeping.snapshot({}, [b"state"])
+    assert {"journal-1", "snapshot-1"} <= known[-1]
+    keeping.close()
+
+
+def test_the_names_of_results_outlive_the_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a file, and of the folders that were made for it: what they were made of is forgotten next."""
+    flushed: set[int] = set()
+    monkeypatch.setattr(os, "fsync", lambda handle: flushed.add(os.fstat(handle).st_ino))
+    found = Results(tmp_path)
+    found.write("a=>", 1234, pa.table({"v": [1]}))
+    found.settle()
+    (path,) = tmp_path.rglob("*.parquet")
+    made = [path, *path.parents[: len(path.relative_to(tmp_path).parts) - 1]]
+    assert tmp_path / "results" in made and {os.stat(one).st_ino for one in made} <= flushed
 
 
 @pytest.mark.parametrize("lost", ["snapshot-1", "journal-1", "both"])

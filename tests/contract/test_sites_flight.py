@@ -152,13 +152,28 @@ def test_rows_that_nobody_notes_are_not_taken_for_safe(tmp_path: Path) -> None:
         one.feed("a", table)
 
 
-def test_what_a_kill_has_left_is_cleared_away(tmp_path: Path) -> None:
+def test_numbers_of_batches_begin_at_0(tmp_path: Path) -> None:
+    """One below would be a batch of before, also after the end of the stream, and its rows would meet nobody."""
     file = described(tmp_path, files=False)
+    one = serve(file, "A")
+    try:
+        one.end("a")
+        with pytest.raises(WindrowError, match="a number from 0 on, got -1"):
+            Handing.to(file, "a").rows(rows(1, 5), batch=-1)
+        assert one.running.arrivals["a"].rows == 0
+    finally:
+        one.stop()
+
+
+def test_what_a_kill_has_left_is_cleared_away(tmp_path: Path) -> None:
+    """What a snapshot has replaced, and one that was not written to its end."""
+    file = described(tmp_path, files=False, snapshot="1 B")
     one = serve(file, "A")
     one.feed("a", rows(1, 5))
     one.stop()
-    folder = one.running.keeping.folder
-    for name in ("journal-12", "snapshot-9.part"):
+    folder, number = one.running.keeping.folder, one.running.keeping.number
+    assert number > 0
+    for name in (f"journal-{number - 1}", f"snapshot-{number - 1}", f"snapshot-{number + 1}.part"):
         (folder / name).write_bytes(b"left")
     again = serve(file, "A")
     again.stop()
@@ -266,6 +281,30 @@ def test_a_link_that_stops_in_the_middle_of_a_message_is_given_up(
     relay.close()
     assert_same(multiset(wr.sites.results(file)), one_engine(wr.sites.describe(file).query, {
         "a": pq.read_table(tmp_path / "a.parquet"), "b": rows(ord("b"))}))  # fmt: skip
+
+
+def test_a_link_that_falls_silent_is_told_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Also where nothing is stuck in a call, since what is said still finds room on this side."""
+    monkeypatch.setattr(neighbours, "DEAF", 0.8)
+    monkeypatch.setattr(neighbours, "PULSE", 0.1)
+    monkeypatch.setattr(server, "PULSE", 0.1)
+    one, other = ports(2)
+    relay = Relay(other, 5_000)
+    sites = {"A": {"address": f"127.0.0.1:{one}"}, "B": {"address": f"127.0.0.1:{relay.port}",
+                                                         "listen": f"127.0.0.1:{other}"}}  # fmt: skip
+    file = described(tmp_path, files=False, sites=sites)
+    servings = [serve(file, "B"), serve(file, "A")]  # the relay dials at once
+    try:
+        until(lambda: relay.count > 1)
+    finally:
+        for serving in servings:
+            serving.stop()
+        relay.close()
+    assert [
+        r for r in caplog.records if "site A: site B" in r.getMessage() and "said nothing for 0.8" in r.getMessage()
+    ]
 
 
 # -- who is refused ----------------------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 
 from windrow.sites import Plan
+from windrow.sites.course import Course
 from windrow.sites.messages import Part
 from windrow.sites.mixed import Answer, Ask, Choose, Meet, Tell
 from windrow.sites.network import Network
@@ -163,3 +164,23 @@ def test_algorithm_5_ships_rows_whose_key_is_among_the_values() -> None:
 @pytest.mark.parametrize("kind", [Answer, Ask, Meet])
 def test_every_step_of_the_example_is_there(kind: type) -> None:
     assert kind.__name__ in steps("SM-S2")
+
+
+def test_a_step_looks_at_what_it_takes_and_not_at_all_that_waits() -> None:
+    """A stream that is far ahead of the others: an interval costs the same, however many wait."""
+
+    class Unseen(dict[int, Part]):
+        def __iter__(self) -> Any:
+            raise AssertionError("somebody looks at all that waits")
+
+    query = Query(streams=[Stream("s1", "t", 18), Stream("s2", "t", 18)], on="j", select=[("s1.t", "a"), ("s2.t", "b")])
+    plan = Plan(query, {"s1": "N1", "s2": "N1"}, {"s1": [("s2", "SP-D")], "s2": [("s1", "SP-D")]}, interval=10)
+    course = Course(plan, {"s1": SCHEMA, "s2": SCHEMA}, "N1")
+    site = course.sites[0]
+    site.waiting = {channel: Unseen() for channel in site.waiting}
+    for interval in range(50):
+        course.take("s1", interval)
+    for interval in range(40):
+        course.take("s2", interval)
+        course.advance()
+    assert sorted({len(queue) for queue in site.waiting.values()}) == [0, 10]

@@ -1,5 +1,5 @@
-"""Books of rows that are in for now. Can catch: rows found twice or not at all, rows that leave twice, and a look-up
-that copies the book, which makes a push cost what is held instead of what it brings.
+"""Books of rows that are in for now. Can catch: rows found twice or not at all, rows that leave twice, a look-up
+that copies the book, which makes a push cost what is held instead of what it brings, and one that is saved by sorting.
 """
 
 import tracemalloc
@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from windrow.maintained import book as books
 from windrow.maintained.book import Book
 from windrow.state.columns import places_of
 
@@ -56,3 +57,20 @@ def test_a_look_up_copies_nothing_of_the_book(asked):
     tracemalloc.stop()
     assert book.ids(found).tolist() == ([7, MANY - 1] if asked == "find" else [0, 1])
     assert peak < MANY, "a byte for each row that is held: so much is copied by a look-up that reads all keys"
+
+
+def test_a_book_is_saved_as_it_lies(monkeypatch):
+    """Its chunks one behind the other: not merged two by two, which would sort all rows once for every chunk."""
+    book = Book(1)
+    for first, count in ((0, 64), (64, 16), (80, 4), (84, 1)):
+        ids = np.arange(first, first + count)
+        book.add(ids, pa.table({"v": ids}), ids + 100, [ids % 7])
+    book.drop(book.due(103))
+    assert len(book.chunks) == 4
+    with monkeypatch.context() as patch:
+        patch.setattr(books, "Chunk", None)
+        saved = book.saved()
+    again = Book(1)
+    again.restore(saved)
+    assert again.ids(again.all()).tolist() == book.ids(book.all()).tolist() == list(range(4, 85))
+    assert again.take(again.all(), NONE)["v"].to_pylist() == list(range(4, 85)) and again.saved().equals(saved)

@@ -165,6 +165,14 @@ def test_what_is_not_its_own_costs_nothing(tmp_path: Path, name: str) -> None:
     assert len(parked(cache)) == 2 and cache.held_bytes(Key("query", 1, "a")) > 0
 
 
+def test_a_folder_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
+    cache = Cache(tmp_path)
+    assert cache.folder is not None
+    (cache.folder / "work-of-mine").mkdir()
+    assert cache.put(FIRST, engine())
+    assert (cache.folder / "work-of-mine").is_dir()
+
+
 def test_a_folder_that_is_removed_costs_the_cache_and_nothing_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -234,7 +234,9 @@ class Engine:
 
     @memory.setter
     def memory(self, memory: Memory | int | str | None) -> None:
-        self._change(self.query.with_(memory=memory))
+        query = self.query.with_(memory=memory)
+        check_is_known(query.memory)
+        self._change(query)
 
     def window(self, stream: str, window: Any) -> None:
         """Give a stream another window: rows outside a smaller one expire at once, a larger one keeps what is there."""

@@ -177,16 +177,18 @@ class Book:
 
     def saved(self) -> pa.Buffer | None:
         """The rows as bytes; None if there are none."""
-        living = [chunk.living() for chunk in self.chunks]
-        if not living:
+        if not self.chunks:
             return None
-        whole = living[0]
-        for chunk in living[1:]:
-            whole = _together(whole, chunk)
-        columns = {NUMBER: whole.ids, UNTIL: whole.until, **{_key(k): key for k, key in enumerate(whole.keys)}}
-        table = whole.table
-        for name, array in columns.items():
-            table = table.append_column(name, pa.array(array))
+        living = [np.flatnonzero(chunk.alive) for chunk in self.chunks]  # whoever restores them puts them in order
+        both = list(zip(self.chunks, living, strict=True))
+        table = pa.concat_tables([chunk.table.take(pa.array(rows)) for chunk, rows in both]).combine_chunks()
+        columns = {
+            NUMBER: [chunk.ids[rows] for chunk, rows in both],
+            UNTIL: [chunk.until[rows] for chunk, rows in both],
+        }
+        columns |= {_key(k): [chunk.keys[k][rows] for chunk, rows in both] for k in range(self.width)}
+        for name, parts in columns.items():
+            table = table.append_column(name, pa.array(np.concatenate(parts)))
         return form.table_bytes(table)
 
     def restore(self, part: pa.Buffer) -> None:

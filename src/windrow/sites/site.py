@@ -25,6 +25,8 @@ from windrow.sites.rows import RowStore
 from windrow.sites.steps import Placed, Step
 from windrow.state.snapshot import form
 
+PART_BYTES = 512  # that a part takes beside its rows, about: most parts of a silent stream have none
+
 
 @dataclass
 class Outcome:
@@ -49,6 +51,7 @@ class Site:
             port.channel: {} for p in self.placed for port in p.reads if network.known(port.channel)
         }
         self.repeated = 0  # messages that came again
+        self.waiting_bytes = 0  # of what waits in channels
 
     # -- in --------------------------------------------------------------------------------------------------------
 
@@ -77,6 +80,7 @@ class Site:
         if interval < self._needed(channel) or interval in self.waiting[channel]:
             return False
         self.waiting[channel][interval] = part
+        self.waiting_bytes += PART_BYTES + part.table.nbytes
         return True
 
     def _needed(self, channel: str) -> int:
@@ -128,9 +132,8 @@ class Site:
         )
         for port in placed.reads:
             if port.channel in self.waiting:
-                needed, queue = self._needed(port.channel), self.waiting[port.channel]
-                for old in [i for i in queue if i < needed]:
-                    del queue[old]
+                over = self.waiting[port.channel].pop(self._needed(port.channel) - 1, None)  # what is older is gone
+                self.waiting_bytes -= 0 if over is None else PART_BYTES + over.table.nbytes
 
     def _clock(self, placed: Placed, parts: list[Part | None]) -> Part | None:
         """The clock of the window that a step asks, if it reads one."""
@@ -197,6 +200,7 @@ class Site:
             held.restore(numbers, snap.parts[at].to_pybytes())
         for channel, queue in head["waiting"].items():
             site.waiting[channel] = {i: Part(form.table_of(snap.parts[at]), facts) for i, facts, at in queue}
+            site.waiting_bytes += sum(PART_BYTES + part.table.nbytes for part in site.waiting[channel].values())
         site.repeated = head["repeated"]
         return site
 
@@ -241,11 +245,6 @@ class Site:
             if isinstance(store := getattr(step, "store", None), RowStore):
                 found.append(Loss.of_store(step.edge.name, step.edge.stream, store, names))
         return found
-
-    @property
-    def waiting_bytes(self) -> int:
-        """The bytes of what waits in channels."""
-        return sum(part.table.nbytes for parts in self.waiting.values() for part in parts.values())
 
 
 __all__ = ["Outcome", "Site", "Windows"]

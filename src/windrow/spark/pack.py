@@ -21,7 +21,7 @@ from windrow.spark.roll_call import calls, is_called
 from windrow.spark.shipping import take_shipped
 from windrow.spark.worker import settle
 
-PIECE_ROWS = 1 << 18
+PIECE_ROWS, PIECE_BYTES = 1 << 18, 1 << 26
 WITNESS = 0  # the first label of any number of shards
 PACKED = "shard int, stream int, source long, number int, latest timestamp_ltz, rows binary"  # whatever is the default
 ARROW = pa.schema(
@@ -107,15 +107,15 @@ class Packer:
 
 
 def _pieces(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.Table]:
-    """The batches put together to pieces, in the job's types."""
+    """The batches put together to pieces, in the job's types; where rows are wide, of fewer rows."""
     waiting: list[pa.RecordBatch] = []
-    rows = 0
+    rows = size = 0
     for batch in batches:
         waiting.append(batch)
-        rows += batch.num_rows
-        if rows >= PIECE_ROWS:
+        rows, size = rows + batch.num_rows, size + batch.nbytes
+        if rows >= PIECE_ROWS or size >= PIECE_BYTES:
             yield _piece(waiting, schema)
-            waiting, rows = [], 0
+            waiting, rows, size = [], 0, 0
     if rows:
         yield _piece(waiting, schema)
 

@@ -103,11 +103,15 @@ class _Heard(io.StringIO):
         return super().write(text) if threading.get_ident() == self.thread else self.others.write(text)
 
 
+_ONE = threading.Lock()  # whoever listens second would put back what the first has put in
+
+
 @contextmanager
 def _overheard() -> Iterator[_Heard]:
-    before, heard = sys.stdout, _Heard(sys.stdout)
-    sys.stdout = heard
-    try:
-        yield heard
-    finally:
-        sys.stdout = before
+    with _ONE:
+        before, heard = sys.stdout, _Heard(sys.stdout)
+        sys.stdout = heard
+        try:
+            yield heard
+        finally:
+            sys.stdout = before

@@ -49,6 +49,7 @@ MOST_SECONDS = 3600  # since a folder was last used
 FREE_SHARE = 2  # one part in so many of what is free, or used by the cache, may be used
 WORK = "work-"
 _PARKED = re.compile(r"[0-9a-f]{16}-\d+-[0-9a-f]{32}-(\d+)", re.ASCII)
+_WORK = re.compile(rf"{WORK}[0-9a-f]{{16}}")
 
 
 @dataclass(frozen=True)
@@ -211,7 +212,7 @@ class Cache:
         now, found = time.time(), []
         for name, used in self._ages():
             size = _told(name)
-            if name.startswith(WORK):
+            if _WORK.fullmatch(name):
                 self._remove(name)  # unless it is locked
             elif size is None:
                 continue

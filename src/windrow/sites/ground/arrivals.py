@@ -6,6 +6,7 @@ streams have come to where the query has a patience. When the stream itself has 
 """
 
 import time
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from windrow.spec.durations import Duration
 from windrow.state.coding import duration_in_units, times
 
 MOST_AHEAD = 5_000_000  # intervals that a row may be ahead of its stream
+PART_BYTES = 1800  # that rows of an interval take beside themselves, about, each time that some come
 _NANOSECONDS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 
 
@@ -57,7 +59,6 @@ class Arrivals:
         if table is None or not table.num_rows:
             return
         self.rows += table.num_rows
-        self.bytes += table.nbytes
         domain = self.bound.binding.domain
         moments, timed = times(table[self.spec.time], domain, f"{self.stream}.{self.spec.time}")
         known = moments if timed is None else moments[timed]
@@ -76,7 +77,9 @@ class Arrivals:
         ends = np.flatnonzero(np.diff(interval, append=np.iinfo(np.int64).max)) + 1
         start = 0
         for end in ends.tolist():
-            self.waiting.setdefault(int(interval[start]), []).append(table.slice(start, end - start))
+            part = table.slice(start, end - start)
+            self.waiting.setdefault(int(interval[start]), []).append(part)
+            self.bytes += _taken([part])  # as `take` counts it: parts have more than the whole
             start = end
 
     def _pass(self, moment: int) -> None:
@@ -101,7 +104,9 @@ class Arrivals:
         self.handed = self.handed if batch is None else max(batch, self.handed)
 
     def _check_near(self, moment: Any, what: str) -> None:
-        if (ahead := (int(moment) - self.bound.origin) // self.bound.tau - self.next) > MOST_AHEAD:
+        come = self.bound.origin if self.clock is None else self.clock  # intervals may wait for others to end
+        here, there = ((at - self.bound.origin) // self.bound.tau for at in (come, int(moment)))
+        if (ahead := there - max(here, self.next)) > MOST_AHEAD:
             raise InputError(
                 f"stream {self.stream!r}: {what} is {ahead:,} intervals ahead of the stream, each of which would have "
                 "to be ended: give the plan an origin near the first rows, or a longer interval, or leave such rows out"
@@ -124,15 +129,25 @@ class Arrivals:
             return max(self.ended, seen) if final is None else final
         if self.idle is not None and time.monotonic() - self.heard > self.idle * self._unit_ns / 1e9:
             now = time.time_ns() // self._unit_ns - self.idle
-            self._check_near(now, "it is silent, and the wall clock")
+            if self.clock is None:  # later it may be others who are behind, and the wall clock goes on meanwhile
+                self._check_near(now, "it is silent, and the wall clock")
             self._pass(now)
-        found = 0 if self.clock is None else (self.clock - self.lateness - self.bound.origin) // self.bound.tau
-        return max(found, 0 if self.patience is None else seen - self.patience)
+        return max(self._passed, 0 if self.patience is None else seen - self.patience)
+
+    @property
+    def _passed(self) -> int:
+        """The first interval that has not ended by the stream's own clock."""
+        return 0 if self.clock is None else (self.clock - self.lateness - self.bound.origin) // self.bound.tau
+
+    @property
+    def starves(self) -> bool:
+        """Whether its next interval ends only when more rows have come, so that these must be let in."""
+        return self.ended is None and not self.coming and self._passed <= self.next
 
     def within(self, until: int, room: int) -> int:
         """The same interval, or the first one whose rows no longer fit into so many bytes; but one at least."""
-        for interval in sorted(interval for interval in self.waiting if interval < until):
-            room -= sum(table.nbytes for table in self.waiting[interval])
+        for interval in range(self.next, until):
+            room -= _taken(self.waiting.get(interval, ()))
             if room < 0:
                 return max(interval, self.next + 1)
         return until
@@ -147,7 +162,7 @@ class Arrivals:
         found = self.waiting.pop(interval, None)
         if found is None:
             return None
-        self.bytes -= sum(table.nbytes for table in found)
+        self.bytes -= _taken(found)
         return pa.concat_tables(found)
 
     def state(self) -> tuple[dict[str, Any], pa.Table | None]:
@@ -162,3 +177,8 @@ class Arrivals:
         self.feed(rows)
         self.clock, self.rows = facts["clock"], facts["rows"]
         self.went_to(facts["position"])
+
+
+def _taken(tables: Iterable[pa.Table]) -> int:
+    """What rows that wait take in memory."""
+    return sum(PART_BYTES + table.nbytes for table in tables)

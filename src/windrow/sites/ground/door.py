@@ -153,7 +153,7 @@ class Door:
         inside, out = await asyncio.open_connection("127.0.0.1", self.inner, limit=CHUNK)
         port = out.get_extra_info("sockname")[1]
         self.visitors[port] = visitor
-        ways: list[asyncio.Task[None]] = []
+        tasks: list[asyncio.Task[Any]] = []
         try:
             out.write(first)
             ways = [
@@ -161,14 +161,15 @@ class Door:
                 self._loop.create_task(self._pass(inside, writer)),
             ]
             known = self._loop.create_task(asyncio.wait_for(visitor.welcome.wait(), PATIENCE))
-            done, _ = await asyncio.wait([*ways, known], return_when=asyncio.FIRST_COMPLETED)
+            tasks = [*ways, known]
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             if known in done:
                 known.result()
                 await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
-            known.cancel()
         finally:
-            for way in ways:
-                way.cancel()
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)  # that somebody went away is nothing to be told
             del self.visitors[port]
             out.close()
 

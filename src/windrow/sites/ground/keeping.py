@@ -62,26 +62,34 @@ class Keeping:
         except OSError:
             self._lock.close()
             raise InputError(f"{folder}: another process serves this site") from None
-        self.number = max((_number(path) for path in folder.glob("snapshot-*")), default=0)
-        self._flushed = self._marked()
         self._journal: Any = None
-        self._clear()
+        try:
+            self.number = self._last("snapshot")
+            self._flushed = self._marked()
+            with writing(folder):
+                self._clear()
+        except BaseException:
+            self._lock.close()
+            raise
+
+    def _last(self, kind: str) -> int:
+        """The highest number of a kind of files."""
+        return max((_number(path) for path in self.folder.glob(f"{kind}-*")), default=0)
 
     def _marked(self) -> int:
-        """How many bytes of the journal have been flushed, as far as is known; an error if it is of a later one."""
-        data = os.pread(self._lock.fileno(), _MARK.size, 0)
-        if len(data) < _MARK.size:
-            return 0
-        number, size, check = _MARK.unpack(data)
-        if zlib.crc32(data[:-4]) != check:
-            log.warning("%s: how far the journal was flushed cannot be read", self.folder / "lock")
-            return 0
-        if number > self.number:
-            self._lock.close()
+        """How many bytes of the journal have been flushed, as far as is known; an error if it is of a later one, or if
+        there is a later one: a journal begins when its snapshot is there."""
+        data, number, size = os.pread(self._lock.fileno(), _MARK.size, 0), 0, 0
+        if len(data) == _MARK.size:
+            number, size, check = _MARK.unpack(data)
+            if zlib.crc32(data[:-4]) != check:
+                log.warning("%s: how far the journal was flushed cannot be read", self.folder / "lock")
+                number = size = 0
+        if (known := max(number, self._last("journal"))) > self.number:
             raise SnapshotError(
-                f"{self.folder / f'snapshot-{number}'} is missing, on which the site has gone on. {_COPY}"
+                f"{self.folder / f'snapshot-{known}'} is missing, on which the site has gone on. {_COPY}"
             )
-        return int(size) if number == self.number else 0
+        return size if number == self.number else 0
 
     def _clear(self) -> None:
         """Remove what a process that was killed while it wrote a snapshot has left."""
@@ -105,12 +113,13 @@ class Keeping:
     def _entries(self) -> Iterator[Entry]:
         path = self.folder / f"journal-{self.number}"
         data = memoryview(path.read_bytes() if path.exists() else b"")
-        at = 0
+        at = count = 0
         while (found := _read(data, at)) is not None:
             entry, at = found
             if entry.kind == "begin":
                 self._check(entry.facts, path)
             else:
+                count += 1
                 yield entry
         if at < self._flushed:
             raise SnapshotError(
@@ -122,8 +131,11 @@ class Keeping:
         del data
         if rest:
             log.warning("%s: an entry that was not written to its end is cut off (%d bytes)", path, rest)
-            os.truncate(path, at)
+            with writing(self.folder):
+                os.truncate(path, at)
         self._open(path)
+        if count:  # who was killed may have written more than it flushed, and now others are told that it is here
+            self.flush()
 
     def _check(self, facts: dict[str, Any], path: Path) -> None:
         for name, value in self.mark.items():
@@ -134,11 +146,14 @@ class Keeping:
                 )
 
     def _open(self, path: Path) -> None:
-        self._journal = path.open("ab", buffering=1 << 20)
+        with writing(self.folder):
+            self._journal = path.open("ab", buffering=1 << 20)
         self.bytes = self._journal.tell()
         if not self.bytes:
             self.add(Entry("begin", self.mark))
             self._sync()
+            with writing(self.folder):
+                sync_folder(self.folder)
 
     def add(self, entry: Entry) -> None:
         """Write an entry; it counts when it has been flushed."""
@@ -175,7 +190,8 @@ class Keeping:
         with writing(self.folder):
             write_whole(self.folder / f"snapshot-{after}", data)
         old, self.number = self.number, after
-        self._journal.close()
+        with writing(self.folder):
+            self._journal.close()
         self._open(self.folder / f"journal-{after}")
         self._note(0)
         for kind in ("journal", "snapshot"):

@@ -99,6 +99,8 @@ class Neighbour:
                 self.outbox.rewind()
                 listener.start()
                 self._send(writer, over)
+                if self._deaf:  # who listens has heard that it was given up
+                    raise TimeoutError
                 with contextlib.suppress(pa.ArrowException):
                     writer.done_writing()
             except (pa.ArrowException, flight.FlightError, OSError, StopIteration):

@@ -52,7 +52,8 @@ class Results:
                 handle = os.open(path, os.O_RDONLY)
                 os.fsync(handle)
                 os.close(handle)
-            for folder in {path.parent for path in self._fresh}:
+            inside = {folder for path in self._fresh for folder in path.parents if folder.is_relative_to(self.folder)}
+            for folder in inside:  # each may be new in the one before
                 sync_folder(folder)
         self._fresh.clear()
 

@@ -45,6 +45,7 @@ REPORT = 0.25  # seconds between two looks at what is held
 COMPLAIN = 5.0  # seconds of standing still after which a site says what it waits for
 LINGER = 15.0  # seconds for which a site that is done waits for another that does not answer
 DELAYS = 1000  # intervals over which the delay is averaged
+KEPT_BYTES = 256  # that a message in an outbox takes beside its own, about
 
 
 @dataclass
@@ -66,8 +67,12 @@ class Running:
             raise SpecError(f"the plan has nothing to do at site {name!r}: its sites are {', '.join(plan.places)}")
         self.description, self.name, self.network = description, name, description.network  # of the first plan
         self.keeping = Keeping(station.folder, name, description.id)
-        self.results = Results(station.folder)
-        self.site = description.course(name)
+        try:
+            self.results = Results(station.folder)
+            self.site = description.course(name)
+        except BaseException:
+            self.keeping.close()
+            raise
         self.others = [place for place in plan.places if place != name]
         self.outboxes = {other: Outbox() for other in self.others}
         self.arrivals = {
@@ -88,7 +93,6 @@ class Running:
         self.delays: deque[float] = deque(maxlen=DELAYS)
         self._taken_at: dict[int, float] = {}
         self.held, self.full = 0, False
-        self._waiting = self._since = 0  # bytes in channels when they were last counted, and what has come since
         self._looked = 0.0
         self._moved, self._complained = time.monotonic(), ""
         self._snapshot_bytes = 0
@@ -118,14 +122,14 @@ class Running:
         with self.changed:
             arrivals.admit(bool(body), batch)
             arrivals.coming += len(body)
-        facts = {"stream": stream, "position": position, "until": until}
-        self.offer(Event(Entry("feed", facts, body), table=table, safe=safe))
+            facts = {"stream": stream, "position": position, "until": until}
+            self.offer(Event(Entry("feed", facts, body), table=table, safe=safe))  # before an end that comes now
 
     def end(self, stream: str, safe: Callable[[], None] | None = None) -> None:
         """A stream has no more rows. `safe` is called when that cannot be forgotten."""
         with self.changed:
             self.arrivals[stream].ending = True
-        self.offer(Event(Entry("end", {"stream": stream}), safe=safe))
+            self.offer(Event(Entry("end", {"stream": stream}), safe=safe))
 
     def tell(self, site: str, facts: dict[str, Any]) -> None:
         """What another site tells about itself."""
@@ -143,10 +147,10 @@ class Running:
         return message
 
     def wait_for_room(self, stream: str, stopped: Callable[[], bool]) -> None:
-        """Wait while as many rows of a stream are waiting as there is room for."""
-        most = max(self.description.hold // 4, 1 << 20)
+        """Wait while as many rows of a stream are waiting as there is room for, unless they wait for more of them."""
+        most, arrivals = max(self.description.hold // 4, 1 << 20), self.arrivals[stream]
         with self.changed:
-            while self.arrivals[stream].bytes + self.arrivals[stream].coming > most and not stopped():
+            while arrivals.bytes + arrivals.coming > most and not arrivals.starves and not stopped():
                 self.changed.wait(PAUSE)
 
     # -- a round ---------------------------------------------------------------------------------------------------
@@ -159,6 +163,10 @@ class Running:
                 self.keeping.add(event.entry)
                 self._take_in(event)
                 events += 1
+        with self.changed:
+            for event in come:
+                if event.entry.kind == "feed":
+                    self.arrivals[event.entry.facts["stream"]].coming -= len(event.entry.body)
         closings = self._closings()
         for entry in closings:
             self.keeping.add(entry)
@@ -203,10 +211,6 @@ class Running:
                 found.append(event)
                 size += len(event.entry.body)
                 event = self.inbox.get_nowait() if size < BITE else None
-        with self.changed:
-            for taken in found:
-                if taken.entry.kind == "feed":
-                    self.arrivals[taken.entry.facts["stream"]].coming -= len(taken.entry.body)
         return found
 
     def _fits(self, event: Event) -> bool:
@@ -218,7 +222,7 @@ class Running:
             return bool(facts["facts"]["number"] > self.told.get(facts["site"], {"number": -1})["number"])
         if event.entry.kind == "feed" and isinstance(facts["position"], dict) and "batch" in facts["position"]:
             last = self.arrivals[facts["stream"]].position
-            if last is not None and facts["position"]["batch"] <= last["batch"]:
+            if last is not None and facts["position"]["batch"] <= last.get("batch", -1):  # before, files may have come
                 self.refuse("repeated batches", f"stream {facts['stream']!r} had batch {facts['position']['batch']}")
                 return False
         return True
@@ -250,7 +254,6 @@ class Running:
         if entry.kind == "message":
             message = event.message
             assert message is not None
-            self._since += sum(part.table.nbytes for part in message.parts.values())
             self.site.receive(message)
         elif entry.kind == "feed":
             arrivals = self.arrivals[facts["stream"]]
@@ -307,7 +310,6 @@ class Running:
         for interval in range(arrivals.next, until):
             self._taken_at[interval] = now
             rows = arrivals.take(interval)
-            self._since += 0 if rows is None else rows.nbytes
             self._settle(self.site.take(stream, interval, rows))
 
     def _settle(self, outcome: Outcome) -> None:
@@ -382,25 +384,19 @@ class Running:
         now = time.monotonic()
         if now - self._looked < REPORT:
             return
-        self._looked, self._since = now, 1 << 62
+        self._looked = now
         self._measure()
-        lowest = self.lowest
-        for old in [interval for interval in self._taken_at if interval < lowest - self.site.tail]:
+        needed = self.lowest - self.site.tail
+        for old in [interval for interval in self._taken_at if interval < needed]:
             del self._taken_at[old]
         self._complain(now)
         with self.changed:
             self.changed.notify_all()
 
     def _measure(self) -> None:
-        """How much is held for others: what waits in outboxes, and in channels until the rest has come.
-
-        Counting what waits in channels takes a while: it is done when what has come since might be too much.
-        """
-        kept = sum(outbox.bytes for outbox in self.outboxes.values())
-        if self._waiting + self._since + kept > self.description.hold:
-            self._waiting = self.site.waiting_bytes
-            self._since = 0
-        self.held = self._waiting + self._since + kept
+        """How much is held for others: what waits in outboxes, and in channels until the rest has come."""
+        kept = sum(outbox.bytes + KEPT_BYTES * len(outbox.kept) for outbox in self.outboxes.values())
+        self.held = self.site.waiting_bytes + kept
         full = self.held > self.description.hold
         if full != self.full:
             self.full = full

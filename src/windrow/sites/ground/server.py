@@ -101,6 +101,8 @@ class Server(flight.FlightServerBase):
         self.running.wait_for_room(stream, lambda: self.stopping)
         safe = threading.Event()
         batch, until = (_whole(head, name) for name in ("batch", "until"))
+        if batch is not None and batch < 0:
+            raise InputError(f"batch must be a number from 0 on, got {batch}")
         position = None if batch is None else {"batch": batch}
         ends = bool(head.get("end"))
         self.running.feed(stream, table, position=position, until=until, safe=None if ends else safe.set)

@@ -79,7 +79,7 @@ class Serving:
         self._check(stream)
         table = rows if isinstance(rows, pa.Table) else pa.table(rows)
         safe = threading.Event()
-        self.running.wait_for_room(stream, self._stop.is_set)
+        self.running.wait_for_room(stream, lambda: not self._thread.is_alive())
         schema = self.running.network.bound.schemas[stream]
         self.running.feed(stream, fitted(table, schema, stream), until=until, safe=safe.set)
         self._until(safe, f"the rows of {stream!r} were noted: hand them over again when it is served")

@@ -55,7 +55,9 @@ class FileSource:
     def _read(self) -> None:
         if self.running.arrivals[self.stream].ended is not None:
             return
-        position = self.running.arrivals[self.stream].position or {"file": "", "row": 0}
+        position = self.running.arrivals[self.stream].position or {}
+        if "file" not in position:  # its rows may have been handed over until now
+            position = {"file": "", "row": 0}
         feed = self._paced if self.feed.pace else self._fed
         while not self._stop.is_set():
             for path in self._following(position["file"]):
