@@ -129,11 +129,11 @@ class Twins:
             assert metrics.ignored == exact.ignored
         assert metrics.ignored <= exact.ignored  # rows that a filter refuses may stay to tell later parents
         assert metrics.matched <= exact.matched
-        lossless = not (metrics.shed or self.loses_what_is_released())
+        lossless = not (metrics.shed or (self.releases() and not self.keeps_what_is_released()))
         assert not lossless or metrics.matched == exact.matched
         tracker = self.never._tracker if self.never._binding is not None else None
         sure = tracker is not None and tracker.begun and tracker.share == 1.0 and not tracker.given_up
-        if sure and not metrics.released:  # matches with released rows that are missed, or found on disk, are estimated
+        if sure and not self.releases():  # matches of released rows, missed or found on disk, are estimated
             violated = any(known.violations for known in metrics.constraints.values())
             assert metrics.exact_matched == exact.matched or (violated and metrics.exact_matched is None)
         if not self.never.count_only:
@@ -143,11 +143,14 @@ class Twins:
             if lossless:
                 assert_same(self.found, self.expected)
 
-    def loses_what_is_released(self) -> bool:
-        """Whether rows were released by constraints that need not hold, and were not kept on disk."""
+    def releases(self) -> bool:
+        """Whether rows were found useless by constraints, which need not hold; those that are spared are here still."""
         metrics = self.never.metrics
-        kept = self.never.query.demotes is not None and not any(one.dropped for one in metrics.demoted.values())
-        return metrics.released > 0 and not kept
+        return metrics.released > 0 or any(known.released for known in metrics.constraints.values())
+
+    def keeps_what_is_released(self) -> bool:
+        """Whether released rows are on disk, all of them."""
+        return self.never.query.demotes is not None and not any(d.dropped for d in self.never.metrics.demoted.values())
 
     def check(self) -> None:
         """Rows are accounted for, and the budget is kept."""

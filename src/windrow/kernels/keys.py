@@ -5,7 +5,7 @@ from typing import Any
 from windrow.kernels import directory
 from windrow.kernels.jit import inline
 from windrow.kernels.memory import Memory
-from windrow.kernels.places import chain, directory_at, key_at
+from windrow.kernels.places import chain, directory_at, held_at, key_at, pool_at, stream_at
 
 
 @inline
@@ -24,6 +24,38 @@ def unused(m: Memory, d: int, key: int, stream: int) -> bool:
     if m.pools == 1:
         return is_idle(m, d, key)
     return chain(key_at(m, d, key), stream).count == 0
+
+
+@inline
+def charge_key(m: Memory, stream: int, d: int) -> int:
+    """What the pool of a stream is charged for one more key in a directory.
+
+    All directories have as many places for keys as the largest, and what a key is charged counts them all: so only a
+    key more than the pool has in any other directory costs something.
+    """
+    if m.dirs == 1:
+        return m.head.key_bytes
+    pool = pool_at(m, stream_at(m, stream).pool)
+    held = held_at(m, stream_at(m, stream).pool, d)
+    m.w[held] += 1
+    if m.w[held] <= pool.keys:
+        return 0
+    pool.keys += 1
+    return m.head.key_bytes
+
+
+@inline
+def refund_key(m: Memory, stream: int, d: int) -> int:
+    """What it is charged less for one that has no residents any more."""
+    if m.dirs == 1:
+        return m.head.key_bytes
+    pool = pool_at(m, stream_at(m, stream).pool)
+    m.w[held_at(m, stream_at(m, stream).pool, d)] -= 1
+    for other in range(m.dirs):
+        if m.w[held_at(m, stream_at(m, stream).pool, other)] >= pool.keys:
+            return 0
+    pool.keys -= 1
+    return m.head.key_bytes
 
 
 @inline

@@ -165,6 +165,7 @@ class Head(Record):
     # where the tables and parts begin (state/parts.py)
     streams_at = word()
     pools_at = word()
+    held_at = word()
     dirs_at = word()
     classes_at = word()
     position_at = word()
@@ -256,6 +257,7 @@ class Pool(Record):
     width = word("its streams")
     root = word("the node with all used leaves below it")
     span = word("the leaves below it")
+    keys = word("keys that it is charged for: the most that it has in a directory, where there are several (keys.py)")
 
 
 class Directory(Record):

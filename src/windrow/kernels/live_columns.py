@@ -12,7 +12,7 @@ import numpy as np
 
 from windrow.kernels import directory
 from windrow.kernels.jit import entry, inline
-from windrow.kernels.keys import is_idle
+from windrow.kernels.keys import charge_key, is_idle
 from windrow.kernels.layout import (
     B_COUNT,
     B_NUMBER,
@@ -272,9 +272,9 @@ def open_keys(m: Memory, d: int, codes: Any, start: int, end: int, keys: Any, kn
 def link_rows(m: Memory, stream: int, rows: Residents, chains: Chains, tops: Any, known: Any) -> int:
     """Put a stream's residents into the chains of their keys, oldest first; NONE when their keys do not fit.
 
-    How many keys were unused (`keys.unused`): all keys below `tops` have residents of other streams.
+    What is charged for keys that were unused (`keys.unused`): all keys below `tops` have residents of other streams.
     """
-    opened = 0
+    keys_cost = 0
     for link in range(m.links):
         d = directory_of(m, stream, link)
         for start in range(0, rows.time.shape[0] if d >= 0 else 0, TOGETHER):
@@ -286,13 +286,14 @@ def link_rows(m: Memory, stream: int, rows: Residents, chains: Chains, tops: Any
                 left = chains.tail[link, key]
                 if left < 0:
                     chains.head[link, key] = k
-                    opened += m.pools > 1 or key >= tops[d]
+                    if m.pools > 1 or key >= tops[d]:
+                        keys_cost += charge_key(m, stream, d)
                 else:
                     chains.older[link, k] = left
                     chains.newer[link, left] = k
                 chains.tail[link, key] = k
                 chains.count[link, key] += 1
-    return opened
+    return keys_cost
 
 
 @inline
@@ -347,8 +348,8 @@ def add_residents(block: Any, stream: int, rows: Residents, known: Any) -> bool:
     chains, tops = no_chains(m, n), np.empty(m.dirs, np.int64)
     for d in range(m.dirs):
         tops[d] = directory_at(m, d).top
-    opened = link_rows(m, stream, rows, chains, tops, known)
-    if opened < 0:
+    keys_cost = link_rows(m, stream, rows, chains, tops, known)
+    if keys_cost < 0:
         return False
     for k in range(n):
         slot = first + k
@@ -366,7 +367,7 @@ def add_residents(block: Any, stream: int, rows: Residents, known: Any) -> bool:
         mine = stream_at(m, stream)
         mine.oldest, mine.newest, mine.hint = first, first + n - 1, first + n - 1
     m.head.top = first + n
-    charge(m, stream, n, cost, opened * m.head.key_bytes)
+    charge(m, stream, n, cost, keys_cost)
     return True
 
 

@@ -81,6 +81,12 @@ def pool_at(m: Memory, pool: int) -> Pool:
 
 
 @inline
+def held_at(m: Memory, pool: int, d: int) -> int:
+    """Where it stands how many keys of a directory the residents of a pool have."""
+    return m.head.held_at + pool * m.dirs + d
+
+
+@inline
 def directory_at(m: Memory, d: int) -> Directory:
     """A directory's line."""
     return _directory(m.w, m.dirs_at + d * DIR_SIZE)

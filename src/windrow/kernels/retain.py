@@ -15,7 +15,7 @@ from windrow.kernels import ordered, reasons
 from windrow.kernels.chains import age_insert, age_remove, chain_insert, chain_remove, free_slot, is_noted, set_aside
 from windrow.kernels.distances import apart, before, length
 from windrow.kernels.jit import inline, inner
-from windrow.kernels.keys import close_key, unused
+from windrow.kernels.keys import charge_key, close_key, refund_key, unused
 from windrow.kernels.layout import (
     LATEST,
     NONE,
@@ -61,24 +61,25 @@ def admit(h: Any, m: Memory, slot: int) -> None:
     """Make a filled slot a resident: its links name its keys already."""
     stream = stream_of(m, slot)
     age_insert(m, stream, slot)
-    opened = 0
+    keys_cost = 0
     for link in range(m.links):
         d = directory_of(m, stream, link)
         if d >= 0:
             record = key_at(m, d, key_of(m, slot, link))
-            opened += unused(m, d, key_of(m, slot, link), stream)
+            if unused(m, d, key_of(m, slot, link), stream):
+                keys_cost += charge_key(m, stream, d)
             chain_insert(m, record, stream, slot, link)
     for ix in range(m.indexes):
         if index_at(m, ix).stream == stream:
             ordered.insert(m.w, ix, index_number(m, ix, slot), slot)
-    charge(m, stream, 1, slot_at(m, slot).cost >> STREAM_BITS, opened * m.head.key_bytes)
+    charge(m, stream, 1, slot_at(m, slot).cost >> STREAM_BITS, keys_cost)
     h.entered(h, m, slot)
 
 
 @inline
 def unlink_keys(h: Any, m: Memory, slot: int, stream: int) -> int:
-    """Take a resident out of its chains; how many of them are empty now."""
-    closed = 0
+    """Take a resident out of its chains; what its pool is charged less for keys that it was the last of."""
+    refund = 0
     for link in range(m.links):
         d = directory_of(m, stream, link)
         if d < 0:
@@ -86,11 +87,12 @@ def unlink_keys(h: Any, m: Memory, slot: int, stream: int) -> int:
         key = key_of(m, slot, link)
         record = key_at(m, d, key)
         chain_remove(m, record, stream, slot, link)
-        closed += unused(m, d, key, stream)
+        if unused(m, d, key, stream):
+            refund += refund_key(m, stream, d)
         h.unlinked(h, m, slot, link, record.code)
         if chain(record, stream).count == 0:
             close_key(m, d, key)
-    return closed
+    return refund
 
 
 @inline
@@ -112,8 +114,8 @@ def withdraw(h: Any, m: Memory, slot: int, stream: int) -> None:
     for ix in range(m.indexes):
         if index_at(m, ix).stream == stream:
             ordered.remove(m.w, ix, index_number(m, ix, slot), slot)
-    closed = unlink_keys(h, m, slot, stream)
-    charge(m, stream, -1, -(slot_at(m, slot).cost >> STREAM_BITS), -closed * m.head.key_bytes)
+    refund = unlink_keys(h, m, slot, stream)
+    charge(m, stream, -1, -(slot_at(m, slot).cost >> STREAM_BITS), -refund)
 
 
 @inline

@@ -107,6 +107,7 @@ PARTS = (
     # what the query says
     Part(Head.streams_at, "lines of streams", lambda p, _: (p.streams, at.STREAM_SIZE)),
     Part(Head.pools_at, "lines of pools", lambda p, _: (p.pools, at.POOL_SIZE)),
+    Part(Head.held_at, "keys of each pool by directory", lambda p, _: (p.pools, p.directories * (p.directories > 1))),
     Part(Head.dirs_at, "lines of directories", lambda p, _: (p.directories, at.DIR_SIZE)),
     Part(Head.classes_at, "the directory of each link", lambda p, _: (_lines(p), p.links)),
     Part(Head.position_at, "the link into each directory", lambda p, _: (p.streams, p.directories)),

@@ -411,8 +411,8 @@ class Plan:
         """What the first resident under a key is charged beside itself: the key's record, table places and leaves.
 
         Tables have at most four places per key. All directories have as many places for keys as the largest one, and
-        all pools as many leaves, so a key is charged in each; in split memory every pool is charged for the keys
-        that it uses.
+        all pools as many leaves, so a key is charged in each; but only in the directory in which a pool has most keys
+        (kernels/keys.py). In split memory every pool is charged for the keys that it uses.
         """
         size = 8 * self.directories * (self.key_words() + 4)
         return size + (0 if self.by_row else self.pools * self.widest_pool() * self.leaf_bytes())

@@ -50,7 +50,7 @@ def note_told(m: Memory, edge: Edge, key: int, cost: int) -> None:
     there = chain(key_at(m, edge.directory, key), edge.other).head
     if there >= 0 and slot_at(m, there).status >= NO:
         first = m.w[came_at(m, edge.directory, key, edge.stream)] <= 0
-        promise_at(m, edge.child).told += cost + m.head.key_bytes if first else cost
+        promise_at(m, edge.child).told += cost + m.head.key_bytes // m.dirs if first else cost
 
 
 @inline
@@ -72,7 +72,7 @@ def refused_bytes(m: Memory, stream: int) -> int:
     size = m.head.bare_cost
     for link in range(m.links):
         if directory_of(m, stream, link) >= 0:
-            size += m.head.key_bytes
+            size += m.head.key_bytes // m.dirs
     return size
 
 
