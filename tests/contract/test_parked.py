@@ -15,6 +15,7 @@ import os
 import subprocess
 import sys
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -87,6 +88,13 @@ def folders(tmp_path: Path) -> Any:
     return (tmp_path / str(k) for k in range(10**9))
 
 
+def without_disk(history: History) -> History:
+    """The history with rows that are lost where a constraint is broken: engines that demote them are not parked."""
+    if history.case.query.demotes is None:
+        return history
+    return replace(history, case=history.case.with_query(on_violation="lose"))
+
+
 @pytest.mark.parametrize("policy, trial", [*((DEFAULT, t) for t in TRIALS), *((policy, "") for policy in OTHERS)])
 def test_a_parked_engine_goes_on_as_one_that_was_never_left(
     policy: type[policies.Policy], trial: str, folders: Any
@@ -94,7 +102,7 @@ def test_a_parked_engine_goes_on_as_one_that_was_never_left(
     seen: Counter[str] = Counter()
 
     @examples(MANY[trial] if policy is DEFAULT else 10)
-    @given(histories(policy, **TRIALS[trial]))
+    @given(histories(policy, **TRIALS[trial]).map(without_disk))
     def search(history: History) -> None:
         with history.constants():
             engines = [history.never_restored(), history.never_restored(), history.engine()]

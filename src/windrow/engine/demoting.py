@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from windrow.kernels import layout as at
 from windrow.kernels.release.filter import PLACES
-from windrow.state.demoted import FEW_STALE, Demoted, Run, joined
+from windrow.state.demoted import FEW_STALE, Demoted, Run, filter_of, joined
 from windrow.state.parts import LEAST_FILTER, view
 from windrow.state.shard import Shard
 from windrow.state.snapshot import form
@@ -53,7 +53,7 @@ def saved(binding: Binding, shard: Shard) -> tuple[dict[str, Any], list[pa.Buffe
         "found": demoted.found.tolist(),
         "dropped": demoted.dropped.tolist(),
         "matched": demoted.matched,
-        "filter": len(shard.filter),
+        "filter": len(filter_of(shard.words)),
     }
     tables = []
     for stream, runs in enumerate(demoted.runs):
@@ -64,7 +64,7 @@ def saved(binding: Binding, shard: Shard) -> tuple[dict[str, Any], list[pa.Buffe
         whole = joined(runs)
         payload = [] if whole.table is None else whole.table.columns
         tables.append(form.table_bytes(pa.Table.from_arrays([*map(pa.array, whole.columns), *payload], schema=schema)))
-    tables.append(form.table_bytes(pa.table({"filter": shard.filter})))
+    tables.append(form.table_bytes(pa.table({"filter": filter_of(shard.words)})))
     return header, tables
 
 

@@ -32,6 +32,7 @@ from windrow.kernels import layout as at
 from windrow.quality.tracker import Recall, Tracker
 from windrow.spec import Memory, Query, Window
 from windrow.state.coding import ticks_of
+from windrow.state.demoted import filter_of
 from windrow.state.payload import SPARE_BYTES, Payload
 from windrow.state.shard import Full, Shard
 from windrow.state.snapshot.reading import layout_digest
@@ -291,7 +292,7 @@ class Engine:
         if (changed or shard.words.nbytes + beside > binding.plan.room_bytes) and shard.spacious(beside):
             self._shard = snapshots.shrunk(shard, self._payloads if binding.keeps_payload else [])
             self._shard.notes_as(shard)
-            self._shard.keep_demoted(shard.demoted, shard.filter)
+            self._shard.keep_demoted(shard.demoted, filter_of(shard.words))
         exact = None if self._tracker is None else self._tracker.shard
         if changed and self._tracker is not None and exact is not None and exact.spacious():
             self._tracker.shard = snapshots.shrunk(exact, [])

@@ -341,12 +341,18 @@ class Demoted:
 
     def refill(self, words: np.ndarray, plan: Plan) -> None:
         """Fill the filter anew."""
-        view(words, at.Head.filter_at, 1, int(words[at.Head.filter_words]))[:] = 0
+        filter_of(words)[:] = 0
         words[at.Head.filter_used] = 0
         for stream, runs in enumerate(zip(self.runs, self.pending, strict=True)):
             for link in range(self.links[stream]):
                 for run in (*runs[0], *runs[1]):
                     put_all(words, stream, int(plan.classes[stream, link]), np.ascontiguousarray(run.codes(link)))
+
+    def move(self, words: np.ndarray, plan: Plan, filled: np.ndarray) -> None:
+        """Be the store of another block, with the words of the filter."""
+        filter_of(words)[:] = filled
+        words[at.Head.filter_used] = np.count_nonzero(filled.view(np.uint16))
+        self.charge(words, plan)
 
     def charge(self, words: np.ndarray, plan: Plan) -> None:
         """Charge the filter and the young runs to the first pool."""
@@ -376,6 +382,11 @@ class Demoted:
     def rows(self) -> np.ndarray:
         """Rows that are held, by stream, those included that have expired and are not yet dropped."""
         return np.array([sum(map(len, runs)) for runs in self.runs], np.int64)
+
+
+def filter_of(words: np.ndarray) -> np.ndarray:
+    """The words of a block's filter."""
+    return view(words, at.Head.filter_at, 1, int(words[at.Head.filter_words]))[0]
 
 
 def expired(run: Run, stream: int, words: np.ndarray, plan: Plan) -> np.ndarray:

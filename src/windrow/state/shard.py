@@ -22,7 +22,7 @@ from windrow.kernels.stages import look_many, look_pair
 from windrow.state import block, monitor, room
 from windrow.state.auto.samples import Sample
 from windrow.state.auto.trials import Trials
-from windrow.state.demoted import Demoted
+from windrow.state.demoted import Demoted, filter_of
 from windrow.state.parts import Capacity, view
 from windrow.state.plan import LEAST_MARGIN, SAMPLE_MARGIN, SIGNED, Plan
 from windrow.state.probe_orders import first_route, route
@@ -200,19 +200,11 @@ class Shard:
     def keep_demoted(self, demoted: Demoted | None, filled: np.ndarray | None = None) -> None:
         """Let released rows go to a store, or let one that another block has filled be this one's, with the words of
         its filter: which rows are looked for in vain must not depend on where the block lies."""
-        self.demoted = demoted
+        self.demoted = None
         if demoted is not None and filled is not None:
-            self.demoted = None
             self.grow(replace(self.capacity, filter=len(filled)))
-            self.demoted = demoted
-            self.filter[:] = filled
-            self.words[at.Head.filter_used] = np.count_nonzero(filled.view(np.uint16))
-            demoted.charge(self.words, self.plan)
-
-    @property
-    def filter(self) -> np.ndarray:
-        """The words of the filter of demoted rows."""
-        return view(self.words, at.Head.filter_at, 1, int(self.words[at.Head.filter_words]))[0]
+            demoted.move(self.words, self.plan, filled)
+        self.demoted = demoted
 
     def _looking(self, first: bool) -> Hooks:
         """The hooks of a look, for the first match of each row or for all."""
@@ -376,7 +368,7 @@ class Shard:
         capacity = replace(self._room_in(plan), begun=1)
         other = Shard.with_room(plan, bool(self.words[at.Head.emit]), capacity, oracle_rows)
         other.notes_as(self)
-        other.keep_demoted(self.demoted, self.filter)
+        other.keep_demoted(self.demoted, filter_of(self.words))
         block.carry(self.words, self.plan, other.words, plan, learned)
         if prepare is not None:
             prepare(other)
