@@ -102,6 +102,27 @@ def test_what_is_allocated_stays_inside_the_budget(on: str, policy: str, shape: 
         pushed(engine, whole, budget, (ROWS // 4, 20, 20, 20))
 
 
+@pytest.mark.parametrize("policy", POLICY_NAMES)
+def test_a_join_along_several_keys_uses_its_budget(policy: str) -> None:
+    """Can catch: keys that are charged in directories in which their places are there for other keys."""
+    rng, names = np.random.default_rng(5), "abcd"
+    on = ["a.k = b.k", "b.j = c.j", "c.k = d.k"]
+    query = Query(streams=[Stream(n, "t", Window.time(10**6)) for n in names], on=on, policy=policy)
+    tables = {
+        n: pa.table({"t": np.arange(12_000), "k": rng.integers(0, 6_000, 12_000), "j": rng.integers(0, 6_000, 12_000)})
+        for n in names
+    }
+    budget = 4 << 20
+    exact, capped = (wr.Engine(q, count_only=True) for q in (query, query.with_(memory=f"{budget} B")))
+    exact.push(tables)
+    assert 0.6 < exact.metrics.resident_bytes / exact.allocated_bytes < 1.05
+    for start in range(0, 12_000, 3_000):
+        capped.push({n: table.slice(start, 3_000) for n, table in tables.items()})
+        assert capped.allocated_bytes <= bound(budget)
+    assert capped.metrics.shed > 0
+    assert capped.allocated_bytes > 0.85 * budget
+
+
 def joined(policy: str, budget: int, tables: dict[str, pa.Table], **options: Any) -> wr.Engine:
     """An engine that holds all columns of both streams for longer than they last."""
     streams = [Stream(name, "t", Window.time(10**9)) for name in tables]
