@@ -67,7 +67,7 @@ def _write_places(words: np.ndarray, plan: Plan, capacity: Capacity, oracle_rows
     head.hists, head.oracle_rows = len(plan.histograms()), oracle_rows
     head.sketch_depth, head.sketch_width = learning.sketch_depth, learning.sketch_width
     head.slot_cap, head.key_cap, head.block_cap = capacity.slots, capacity.keys, capacity.blocks
-    head.filter_words, head.called_cap = capacity.filter, plan.together if plan.demotes else 0
+    head.filter_words, head.called_cap = capacity.filter, plan.calls
     records = plan.records(capacity.begun)
     head.slot_words, head.key_words, head.node_words = records.slot_words, records.key_words, plan.node_words()
     head.table_size, head.leaves = power_of_two(2 * capacity.keys), leaves(plan, capacity)

@@ -232,7 +232,7 @@ PARTS = (
     ),
     # what is demoted
     Part(Head.filter_at, "the filter of demoted rows", lambda p, c: (1, c.filter if p.demotes else 0), grows=True),
-    Part(Head.called_at, "keys under which they are called", lambda p, _: (1, at.CALLED_SIZE * p.together * p.demotes)),
+    Part(Head.called_at, "keys under which they are called", lambda p, _: (1, at.CALLED_SIZE * p.calls)),
     # what grows
     Part(Head.slots_at, "slots", lambda p, c: (c.slots, p.records(c.begun).slot_words), grows=True),
     Part(

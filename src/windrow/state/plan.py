@@ -146,9 +146,13 @@ class Plan:
 
     @property
     def together(self) -> int:
-        """Rows of one instant that arrive together, at most: one where demoted rows leave a window in rows with the
-        next arrival, so that they are found before that."""
+        """Rows of one instant that arrive together, at most: one where demoted rows leave a window in rows by the next."""
         return 1 if self.demotes and self.counts_rows else self.group
+
+    @property
+    def calls(self) -> int:
+        """Keys under which demoted rows are looked for at a time, at most."""
+        return self.together if self.demotes else 0
 
     @property
     def most_at_once(self) -> int:
@@ -440,10 +444,6 @@ class Plan:
             vars(found).update({name: known for name, known in vars(self).items() if name not in _DEPENDING})
         return found
 
-    def most_blocks(self) -> int:
-        """Blocks that an ordered index of as many residents can have."""
-        return 2 * self.most_rows() // at.FILLED + 1
-
     @once
     def widest_pool(self) -> int:
         """The largest number of streams in one pool."""
@@ -462,7 +462,7 @@ class Plan:
 
     def same_shape(self, other: "Plan") -> bool:
         """Whether a shard of the other plan can serve this one with new windows and caps alone."""
-        shape = attrgetter("rule", "learning", "shedding", "pools", "fail_when_full", "prospects")
+        shape = attrgetter("rule", "learning", "shedding", "pools", "fail_when_full", "prospects", "calls")
         return bool(shape(self) == shape(other))
 
     def learns_as(self, other: "Plan") -> bool:

@@ -54,7 +54,7 @@ def larger(plan: Plan, now: Capacity, status: int, lacking: int) -> Capacity:
         return replace(now, filter=lacking // 2 + LEAST_FILTER)  # half of its places
     if status == at.GROW_KEYS:
         return replace(now, keys=_up(_more(plan, now, now.keys, lacking, plan.most_keys() + plan.together)))
-    return replace(now, blocks=_more(plan, now, now.blocks, lacking, plan.most_blocks()))
+    return replace(now, blocks=_more(plan, now, now.blocks, lacking, 2 * plan.most_rows() // at.FILLED + 1))
 
 
 def too_large(plan: Plan, wanted: Capacity, needed: Capacity) -> bool:
