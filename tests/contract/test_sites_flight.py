@@ -454,6 +454,20 @@ def test_a_plan_of_another_interval_and_a_port_in_use_are_said(tmp_path: Path) -
         Serving(file, "A")
 
 
+@pytest.mark.parametrize("words", [["sites", "start"], ["site", "serve", "--name", "A"], ["sites", "simulate"]])
+def test_a_plan_with_constraints_is_refused(tmp_path: Path, words: list[str]) -> None:
+    """The only way in which a file can bring them."""
+    file = described(tmp_path)
+    plan = wr.sites.describe(file).plan
+    constrained = plan.with_(query=plan.query.with_(constraints=[wr.Unique("a", "k")]))
+    (tmp_path / "plan.json").write_text(constrained.to_json())
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"plan": "plan.json"}))
+    ran = CliRunner().invoke(app, [*words, str(file)])
+    assert ran.exit_code == 1 and "constraints release nothing at sites: leave" in ran.stderr, ran.stderr
+    assert len(ran.stderr.strip().splitlines()) == 1
+    assert not (tmp_path / "sites.run").exists()
+
+
 def test_status_says_who_is_away_and_how_it_goes(tmp_path: Path) -> None:
     file = described(tmp_path, files=False)
     one = serve(file, "A")
