@@ -9,6 +9,7 @@ anything is read from it.
 """
 
 import json
+import logging
 import os
 import threading
 import time
@@ -26,6 +27,8 @@ from windrow.sites.ground.keeping import Entry
 from windrow.sites.ground.running import Event, Running
 from windrow.sites.ground.trust import Trust
 from windrow.sites.messages import MAGIC, VERSION
+
+log = logging.getLogger("windrow.sites")
 
 PULSE = 2.0  # seconds after which both ends say that they are there
 GATHER = 0.25  # seconds of acknowledgements that go together: nobody waits for one but to forget what it kept
@@ -180,8 +183,12 @@ class Server(flight.FlightServerBase):
                 writer.write_metadata(json.dumps({"acks": news, "told": told}, separators=(",", ":")).encode())
                 said, heard, last = marks, told, time.monotonic()
                 over.wait(GATHER)
-        except (pa.ArrowException, OSError, ValueError):
+        except (pa.ArrowException, flight.FlightError, OSError, ValueError):
             over.set()
+        except Exception as error:  # the other end hears nothing more, and makes the link again
+            over.set()
+            why = f"{type(error).__name__}: {' '.join(str(error).split())}"
+            log.error("site %s: telling site %s what was noted has failed: %s", running.name, site, why)
 
     # -- who is there ----------------------------------------------------------------------------------------------
 

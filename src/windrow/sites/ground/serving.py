@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import pyarrow as pa
 
-from windrow.errors import SpecError, WindrowError, alternatives
+from windrow.errors import InputError, SpecError, WindrowError, alternatives
 from windrow.sites.ground.description import Description, describe
 from windrow.sites.ground.keeping import write_whole
 from windrow.sites.ground.neighbours import Neighbour
@@ -107,6 +107,8 @@ class Serving:
         try:
             while not self._stop.is_set():
                 busy = self.running.round(0.0 if busy else PAUSE)
+                if broken := [source.failed for source in self.sources if source.failed]:
+                    raise InputError(broken[0])
                 if time.monotonic() - looked > REPORT:
                     looked = time.monotonic()
                     self.figures.gather()
