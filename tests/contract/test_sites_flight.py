@@ -120,6 +120,20 @@ def test_rows_that_are_handed_over_twice_count_once(tmp_path: Path) -> None:
     assert_same(multiset(wr.sites.results(file)), expected(file))
 
 
+def test_rows_of_a_stream_that_reads_files_come_from_nowhere_else(tmp_path: Path) -> None:
+    """Nor its end: rows that are read after that would be refused. By this program as by others."""
+    file = described(tmp_path)
+    one = serve(file, "A")
+    try:
+        for attempt in (lambda: one.feed("a", rows(1, 5)), lambda: one.end("a")):
+            with pytest.raises(SpecError, match="the rows of stream 'a' come from files"):
+                attempt()
+        finish(one, serve(file, "B"))
+    finally:
+        one.stop()
+    assert_same(multiset(wr.sites.results(file)), expected(file))
+
+
 def test_a_silent_stream_is_waited_for_and_a_heartbeat_goes_on(tmp_path: Path) -> None:
     file = described(tmp_path, files=False)
     one, other = serve(file, "A"), serve(file, "B")

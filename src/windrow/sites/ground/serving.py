@@ -95,6 +95,10 @@ class Serving:
         if stream not in self.running.arrivals:
             known = alternatives(stream, self.running.arrivals, "streams")
             raise SpecError(f"site {self.name!r} has no stream {stream!r}{known}")
+        if self.description.feeds[stream].files is not None:
+            raise SpecError(
+                f"the rows of stream {stream!r} come from files: leave them out of the description to hand rows over"
+            )
 
     def _until(self, safe: threading.Event, what: str) -> None:
         """Wait until something is noted, or the site has stopped before."""
