@@ -37,6 +37,7 @@ from windrow.sites.ground.handing import Handing
 from windrow.sites.ground.neighbours import Neighbour
 from windrow.sites.ground.server import Server
 from windrow.sites.ground.serving import Serving, serve
+from windrow.sites.ground.sources import FileSource
 from windrow.sites.messages import VERSION
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -566,6 +567,29 @@ def test_a_plan_with_constraints_is_refused(tmp_path: Path, words: list[str]) ->
     assert ran.exit_code == 1 and "constraints release nothing at sites: leave" in ran.stderr, ran.stderr
     assert len(ran.stderr.strip().splitlines()) == 1
     assert not (tmp_path / "sites.run").exists()
+
+
+@pytest.mark.parametrize("fails", ["sources", "Flight"])
+def test_a_site_that_cannot_start_leaves_nothing_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: str
+) -> None:
+    """Else its folder and its port are taken for as long as the process lives, and it cannot be served again."""
+
+    def wrong(*_: Any) -> None:
+        raise KeyError("no such thing")
+
+    file = described(tmp_path)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        monkeypatch.setattr(server, "INNER", f"grpc+tcp://127.0.0.1:{taken.getsockname()[1]}")
+        if fails == "sources":
+            monkeypatch.setattr(FileSource, "__init__", wrong)
+        says = "no such thing" if fails == "sources" else "^site 'A' cannot start its server: "
+        with pytest.raises(KeyError if fails == "sources" else InputError, match=says) as told:
+            Serving(file, "A")
+        assert "\n" not in str(told.value)
+    monkeypatch.undo()
+    finish(serve(file, "A"), serve(file, "B"))
+    assert_same(multiset(wr.sites.results(file)), expected(file))
 
 
 def test_status_says_who_is_away_and_how_it_goes(tmp_path: Path) -> None:

@@ -35,15 +35,15 @@ class Serving:
             self.neighbours = {site: Neighbour(self.running, site, trust) for site in self.running.others}
             self.figures = Figures(self.running, self.neighbours)
             self.figures.gather()
-            self.server = Server(self.running, trust, lambda: self.figures.last)
+            self.sources = [
+                FileSource(self.running, stream, self.description.feeds[stream])
+                for stream in self.running.arrivals
+                if self.description.feeds[stream].files is not None
+            ]
+            self.server = Server(self.running, trust, lambda: self.figures.last)  # last: what it opens, others must end
         except BaseException:
             self.running.keeping.close()
             raise
-        self.sources = [
-            FileSource(self.running, stream, self.description.feeds[stream])
-            for stream in self.running.arrivals
-            if self.description.feeds[stream].files is not None
-        ]
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"site {name}", daemon=True)
 
