@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import json
 import os
 from pathlib import Path
@@ -410,6 +411,24 @@ def test_a_folder_is_of_one_process_and_one_description(tmp_path: Path) -> None:
         with pytest.raises(SnapshotError, match="give the site another folder"):
             other.restore()
         other.close()
+
+
+def test_a_folder_that_cannot_be_locked_is_told_as_that(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And not as another process, for which somebody would look for ever."""
+
+    def refuse(number: int) -> None:
+        def flock(*_: Any) -> None:
+            raise OSError(number, os.strerror(number))
+
+        monkeypatch.setattr(fcntl, "flock", flock)
+
+    for number, says in ((errno.ENOLCK, "No locks available"), (errno.EOPNOTSUPP, "not supported")):
+        refuse(number)
+        with pytest.raises(InputError, match=rf"the file lock cannot be locked: .*{says}\. Give the site"):
+            Keeping(tmp_path, "A", "x")
+    refuse(errno.EWOULDBLOCK)
+    with pytest.raises(InputError, match="another process serves this site"):
+        Keeping(tmp_path, "A", "x")
 
 
 def test_what_is_acknowledged_is_kept_no_longer() -> None:

@@ -14,6 +14,7 @@ what was flushed: others have been told that this is here, and have forgotten it
 """
 
 import contextlib
+import errno
 import fcntl
 import json
 import logging
@@ -61,9 +62,14 @@ class Keeping:
             self._lock = (folder / "lock").open("r+b", buffering=0)
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        except OSError as error:
             self._lock.close()
-            raise InputError(f"{folder}: another process serves this site") from None
+            if error.errno in (errno.EWOULDBLOCK, errno.EAGAIN):
+                raise InputError(f"{folder}: another process serves this site") from None
+            raise InputError(
+                f"{folder}: the file lock cannot be locked: {error.strerror or error}. Give the site a folder on a "
+                "file system that has locks"
+            ) from error
         self._journal: Any = None
         try:
             self.number = self._last("snapshot")
