@@ -8,11 +8,15 @@ written.
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import fcntl
 import json
 import os
 from pathlib import Path
 from random import Random
 from typing import Any
+from unittest.mock import Mock
 
 import pyarrow as pa
 import pytest
@@ -151,12 +155,18 @@ def test_sites_that_are_killed_give_the_join(tmp_path_factory: pytest.TempPathFa
     assert all(not outbox.kept for r in play.sites.values() for outbox in r.outboxes.values())
 
 
+def kill(keeping: Keeping) -> None:
+    """The process is gone, after it wrote what it has not flushed."""
+    keeping._journal.close()
+    keeping._lock.close()
+
+
 def test_an_entry_that_is_half_written_is_cut_off(tmp_path: Path) -> None:
     keeping = Keeping(tmp_path, "A", "x")
     assert list(keeping.restore()[1]) == []
     for k in range(3):
         keeping.add(Entry("feed", {"k": k}, b"body" * k))
-    keeping.close()  # and nobody was told that they are here
+    kill(keeping)  # and nobody was told that they are here
     whole = (tmp_path / "journal-0").read_bytes()
     for cut in range(len(whole)):
         (tmp_path / "lock").unlink()  # of a folder of its own, in which nothing was noted for good
@@ -165,6 +175,7 @@ def test_an_entry_that_is_half_written_is_cut_off(tmp_path: Path) -> None:
         found = [entry.facts["k"] for entry in keeping.restore()[1]]
         assert found == list(range(len(found))) and len(found) < 3
         keeping.add(Entry("feed", {"k": 9}))
+        keeping.flush()
         keeping.close()
         keeping = Keeping(tmp_path, "A", "x")
         assert [entry.facts["k"] for entry in keeping.restore()[1]] == [*found, 9]
@@ -178,7 +189,7 @@ def test_an_entry_that_is_damaged_while_whole_ones_follow_is_an_error(tmp_path: 
     list(keeping.restore()[1])
     for k in range(4):
         keeping.add(Entry("feed", {"k": k}, b"body" * k))
-    keeping.close()
+    kill(keeping)
     whole = journal.read_bytes()
     last = whole.rindex(b'{"k":3') - _HEAD.size
     for place in range(len(whole)):
@@ -232,7 +243,7 @@ def test_what_was_written_and_not_flushed_is_flushed_before_it_counts(
     list(keeping.restore()[1])
     for k in range(3):
         keeping.add(Entry("feed", {"k": k}))
-    keeping.close()
+    kill(keeping)
     flushed: list[int] = []
     monkeypatch.setattr(os, "fdatasync", lambda handle: flushed.append(os.fstat(handle).st_size))
     keeping = Keeping(tmp_path, "A", "x")
@@ -243,6 +254,45 @@ def test_what_was_written_and_not_flushed_is_flushed_before_it_counts(
     (tmp_path / "journal-0").write_bytes(whole[:-1])
     with pytest.raises(SnapshotError, match="journal-0 is damaged"):
         list(Keeping(tmp_path, "A", "x").restore()[1])
+
+
+@pytest.mark.parametrize("fails", ["add", "flush", "note", "round"])
+@pytest.mark.parametrize("size", [4, 3 << 20])
+def test_what_could_not_be_flushed_is_not_there_afterwards(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: str, size: int
+) -> None:
+    """It was told as an error, so it is handed over again. A body that is larger than the buffer is written at once."""
+
+    def full(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    keeping = Keeping(tmp_path, "A", "x")
+    list(keeping.restore()[1])
+    for number in range(2):
+        keeping.add(Entry("feed", {"k": number}))
+        keeping.flush()
+        if not number:
+            keeping.snapshot({}, [b"state"])
+    whole = (tmp_path / "journal-1").read_bytes()
+    if fails == "add":  # the head is written, and nothing behind it
+        write = keeping._journal.write
+        keeping._journal = Mock(wraps=keeping._journal)
+        keeping._journal.write = lambda data: write(data) if len(data) == _HEAD.size else full()
+    elif fails == "flush":
+        monkeypatch.setattr(os, "fdatasync", full)
+    elif fails == "note":
+        monkeypatch.setattr(os, "pwrite", full)
+    with pytest.raises(InputError, match="No space left") if fails != "round" else contextlib.nullcontext():
+        keeping.add(Entry("feed", {"k": 2}, bytes(size)))
+        keeping.add(Entry("feed", {"k": 3}))
+        if fails != "round":  # another error ends it before it comes to that
+            keeping.flush()
+    keeping.close()
+    monkeypatch.undo()
+    assert (tmp_path / "journal-1").read_bytes() == whole
+    keeping = Keeping(tmp_path, "A", "x")
+    assert [entry.facts["k"] for entry in keeping.restore()[1]] == [1]
+    keeping.close()
 
 
 def test_a_journal_whose_snapshot_is_gone_is_not_thrown_away(tmp_path: Path) -> None:
@@ -337,6 +387,7 @@ def test_a_journal_that_ends_in_zeros_is_cut_off(tmp_path: Path, caplog: pytest.
     keeping = Keeping(tmp_path, "A", "x")
     list(keeping.restore()[1])
     keeping.add(Entry("feed", {"k": 0}))
+    keeping.flush()
     keeping.close()
     with (tmp_path / "journal-0").open("ab") as file:
         file.write(bytes(5_000))
@@ -360,6 +411,24 @@ def test_a_folder_is_of_one_process_and_one_description(tmp_path: Path) -> None:
         with pytest.raises(SnapshotError, match="give the site another folder"):
             other.restore()
         other.close()
+
+
+def test_a_folder_that_cannot_be_locked_is_told_as_that(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And not as another process, for which somebody would look for ever."""
+
+    def refuse(number: int) -> None:
+        def flock(*_: Any) -> None:
+            raise OSError(number, os.strerror(number))
+
+        monkeypatch.setattr(fcntl, "flock", flock)
+
+    for number, says in ((errno.ENOLCK, "No locks available"), (errno.EOPNOTSUPP, "not supported")):
+        refuse(number)
+        with pytest.raises(InputError, match=rf"the file lock cannot be locked: .*{says}\. Give the site"):
+            Keeping(tmp_path, "A", "x")
+    refuse(errno.EWOULDBLOCK)
+    with pytest.raises(InputError, match="another process serves this site"):
+        Keeping(tmp_path, "A", "x")
 
 
 def test_what_is_acknowledged_is_kept_no_longer() -> None:

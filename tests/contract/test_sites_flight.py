@@ -32,9 +32,12 @@ from typer.testing import CliRunner
 import windrow as wr
 from windrow.cli import app
 from windrow.errors import InputError, SpecError, WindrowError
-from windrow.sites.ground import neighbours, server
+from windrow.sites.ground import neighbours, server, sources
 from windrow.sites.ground.handing import Handing
+from windrow.sites.ground.neighbours import Neighbour
+from windrow.sites.ground.server import Server
 from windrow.sites.ground.serving import Serving, serve
+from windrow.sites.ground.sources import FileSource
 from windrow.sites.messages import VERSION
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -115,6 +118,20 @@ def test_rows_that_are_handed_over_twice_count_once(tmp_path: Path) -> None:
     other.end("b")
     finish(one, other)
     assert one.running.refused == {"repeated batches": 4}
+    assert_same(multiset(wr.sites.results(file)), expected(file))
+
+
+def test_rows_of_a_stream_that_reads_files_come_from_nowhere_else(tmp_path: Path) -> None:
+    """Nor its end: rows that are read after that would be refused. By this program as by others."""
+    file = described(tmp_path)
+    one = serve(file, "A")
+    try:
+        for attempt in (lambda: one.feed("a", rows(1, 5)), lambda: one.end("a")):
+            with pytest.raises(SpecError, match="the rows of stream 'a' come from files"):
+                attempt()
+        finish(one, serve(file, "B"))
+    finally:
+        one.stop()
     assert_same(multiset(wr.sites.results(file)), expected(file))
 
 
@@ -307,6 +324,90 @@ def test_a_link_that_falls_silent_is_told_of(
     ]
 
 
+class Babble:
+    """The writer of an exchange; one of its frames says what no site says."""
+
+    def __init__(self, writer: Any, place: int, frame: bytes) -> None:
+        self.writer, self.place, self.frame, self.count = writer, place, frame, 0
+
+    def write_metadata(self, data: bytes) -> None:
+        self.count += 1
+        self.writer.write_metadata(self.frame if self.count == self.place else data)
+
+
+@pytest.mark.parametrize("place", [1, 2])  # the first one is waited for before anything is sent; a thread hears others
+@pytest.mark.parametrize("frame", [b"{}", b"[]", b"{", b'{"acks": {"x": null}, "told": 0}', b'{"acks": 5, "told": 0}'])
+def test_an_answer_that_cannot_be_read_is_told_and_the_link_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, place: int, frame: bytes
+) -> None:
+    """Else a thread ends, and both sites wait for ever."""
+    monkeypatch.setattr(neighbours, "LONGEST", 0.2)
+    monkeypatch.setattr(server, "PULSE", 0.1)
+    acknowledge, babbled = Server._acknowledge, list[str]()
+
+    def babble(self: Server, site: str, writer: Any, over: threading.Event) -> None:
+        if babbled.count(site) < 2:
+            babbled.append(site)
+            writer = Babble(writer, place, frame)
+        acknowledge(self, site, writer, over)
+
+    monkeypatch.setattr(Server, "_acknowledge", babble)
+    ended = list[Any]()
+    monkeypatch.setattr(threading, "excepthook", ended.append)
+    file = described(tmp_path)
+    finish(serve(file, "A"), serve(file, "B"))
+    assert_same(multiset(wr.sites.results(file)), expected(file))
+    told = [r.getMessage() for r in caplog.records if "has failed and is made again: " in r.getMessage()]
+    assert len(told) == len(set(told)) == 2 and not any("\n" in line for line in told)  # each link, once
+    assert not ended
+
+
+def test_a_link_that_is_made_again_says_so_again_after_a_while_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(neighbours, "LONGEST", 0.01)
+    monkeypatch.setattr(neighbours, "REMIND", 0.3)
+
+    def wrong(self: Neighbour, chunk: Any) -> None:
+        raise AttributeError("no\nsuch thing")
+
+    monkeypatch.setattr(Neighbour, "_hear", wrong)
+    file = described(tmp_path)
+    one, other = serve(file, "A"), serve(file, "B")
+    try:
+        until(lambda: caplog.text.count("site A: the link to site B") > 1)
+        assert one.neighbours["B"].attempts > 3
+        assert "made again: AttributeError: no such thing" in caplog.text
+    finally:
+        one.stop()
+        other.stop()
+
+
+@pytest.mark.parametrize(
+    "error", [KeyError("k"), TypeError("no\ntype"), AttributeError("x"), MemoryError(), OSError(5, "x")]
+)
+def test_a_source_that_cannot_go_on_ends_its_site(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, error: Exception
+) -> None:
+    """Else it waits for rows that nobody reads."""
+
+    def wrong(*_: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(sources, "fitted", wrong)
+    ended = list[Any]()
+    monkeypatch.setattr(threading, "excepthook", ended.append)
+    one = serve(described(tmp_path), "A")
+    try:
+        with pytest.raises(InputError, match=r"^stream 'a' cannot go on: ") as told:
+            assert one.wait(20), "it waits"
+    finally:
+        one.stop()
+    assert isinstance(error, OSError) or type(error).__name__ in str(told.value)
+    assert [r.getMessage() for r in caplog.records if r.levelname == "ERROR"] == [f"site A: stopped: {told.value}"]
+    assert "\n" not in str(told.value) and not ended
+
+
 # -- who is refused ----------------------------------------------------------------------------------------------------
 
 
@@ -452,6 +553,43 @@ def test_a_plan_of_another_interval_and_a_port_in_use_are_said(tmp_path: Path) -
     host, port = data["sites"]["A"]["address"].split(":")
     with socket.create_server((host, int(port))), pytest.raises(InputError, match=f"listen on {host}:{port}: Addr"):
         Serving(file, "A")
+
+
+@pytest.mark.parametrize("words", [["sites", "start"], ["site", "serve", "--name", "A"], ["sites", "simulate"]])
+def test_a_plan_with_constraints_is_refused(tmp_path: Path, words: list[str]) -> None:
+    """The only way in which a file can bring them."""
+    file = described(tmp_path)
+    plan = wr.sites.describe(file).plan
+    constrained = plan.with_(query=plan.query.with_(constraints=[wr.Unique("a", "k")]))
+    (tmp_path / "plan.json").write_text(constrained.to_json())
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"plan": "plan.json"}))
+    ran = CliRunner().invoke(app, [*words, str(file)])
+    assert ran.exit_code == 1 and "constraints release nothing at sites: leave" in ran.stderr, ran.stderr
+    assert len(ran.stderr.strip().splitlines()) == 1
+    assert not (tmp_path / "sites.run").exists()
+
+
+@pytest.mark.parametrize("fails", ["sources", "Flight"])
+def test_a_site_that_cannot_start_leaves_nothing_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: str
+) -> None:
+    """Else its folder and its port are taken for as long as the process lives, and it cannot be served again."""
+
+    def wrong(*_: Any) -> None:
+        raise KeyError("no such thing")
+
+    file = described(tmp_path)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        monkeypatch.setattr(server, "INNER", f"grpc+tcp://127.0.0.1:{taken.getsockname()[1]}")
+        if fails == "sources":
+            monkeypatch.setattr(FileSource, "__init__", wrong)
+        says = "no such thing" if fails == "sources" else "^site 'A' cannot start its server: "
+        with pytest.raises(KeyError if fails == "sources" else InputError, match=says) as told:
+            Serving(file, "A")
+        assert "\n" not in str(told.value)
+    monkeypatch.undo()
+    finish(serve(file, "A"), serve(file, "B"))
+    assert_same(multiset(wr.sites.results(file)), expected(file))
 
 
 def test_status_says_who_is_away_and_how_it_goes(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from windrow.sites.bound import Bound
 from windrow.sites.figures import Figures, measured
 from windrow.sites.figures import given as figures_given
 from windrow.sites.programs import EVERY
-from windrow.spec import Equal, Query, Stream, Window
+from windrow.spec import Equal, Lose, Query, Stream, Unique, Window
 from windrow.spec.durations import parse_duration
 
 SCHEMA = pa.schema([("t", pa.timestamp("ms")), ("k", pa.string()), ("rest", pa.binary())])
@@ -225,6 +225,27 @@ def test_nonsense_is_refused() -> None:
     for text in ("fast", "10 Mbit", "0 kbit/s"):
         with pytest.raises(SpecError):
             Link("1 ms", text)
+
+
+@pytest.mark.parametrize(
+    "known",
+    [
+        {"constraints": "auto"},
+        {"constraints": "watch"},
+        {"constraints": [Unique("a", "k")]},
+        {"constraints": [Unique("a", "k")], "on_violation": "demote"},
+        {"constraints": [Unique("a", "k")], "on_violation": Lose(0.5)},
+    ],
+)
+def test_constraints_are_refused_and_not_ignored(known: dict[str, Any]) -> None:
+    """Wherever a query comes in: whoever declares them counts on memory that nobody frees."""
+    query = Query(streams=[Stream(n, "t", 100) for n in "ab"], on="k", **known)
+    samples, sites = tables(3, {"a": 100, "b": 100}, rows=50), {"a": "A", "b": "B"}
+    with pytest.raises(SpecError, match="constraints release nothing at sites: leave constraints= and on_violation="):
+        plan(query, sites, samples=samples, interval=10)
+    by_hand = Plan(query, sites, {"a": [("b", "SP-S")], "b": [("a", "SP-S")]}, interval=10)
+    with pytest.raises(SpecError, match="constraints release nothing at sites"):
+        simulate(by_hand, samples)
 
 
 def test_widths_that_are_given_are_counted_under_every_program() -> None:

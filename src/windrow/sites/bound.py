@@ -280,3 +280,5 @@ def check_query(query: Query) -> None:
         raise SpecError("sites joins by event time: sites have no common order of arrival; use order='time'")
     if query.value is not None:
         raise SpecError("sites sheds nothing by value: leave value= out")
+    if query.constraints is not None or query.on_violation != "lose":
+        raise SpecError("constraints release nothing at sites: leave constraints= and on_violation= out")

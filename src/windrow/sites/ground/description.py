@@ -44,6 +44,7 @@ from windrow.engine.intake import plain_schema
 from windrow.errors import SpecError, alternatives
 from windrow.files import open_table
 from windrow.record import number
+from windrow.sites.bound import check_query
 from windrow.sites.budget import Budget
 from windrow.sites.course import Course
 from windrow.sites.ground.trust import Trust, read_token
@@ -137,6 +138,7 @@ class Description:
         if isinstance(given, str):
             file_name(given, f"{self.path}: plan")
             plan, expected = read_plan(self.path.parent / given)
+            check_query(plan.query)
             if plan.query != self.query or dict(plan.sites) != self.places:
                 raise SpecError(f"{given} is a plan for other streams or windows than {self.path} has: plan anew")
             self._check_plan(plan, given)

@@ -62,6 +62,8 @@ class Door:
         if self._thread.is_alive():
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join(PATIENCE)
+        else:  # nobody was ever let in
+            self._loop.close()
         self.listener.close()
 
     def _run(self) -> None:

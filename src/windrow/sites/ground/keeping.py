@@ -5,14 +5,16 @@
     lock          held by the process that serves the site; how far the journal has been flushed
 
 An entry is written and flushed before anything is done with it and before anybody is told that it is here. What a site
-does is decided by its entries, so a site that was killed does the same again from its snapshot. An entry that was not
-written to its end was not acted upon; it is cut off. It is the last one: where whole entries follow one that cannot be
-read, the file was damaged, and the site does not go on. Nor does it where the journal ends before what was flushed:
-others have been told that this is here, and have forgotten it. Entries are a JSON header and bytes (Arrow, or a message
-as it came), with a checksum: nothing in them can run code.
+does is decided by its entries, so a site that was killed does the same again from its snapshot. Entries that could not
+be flushed are cut off by the site as it stops: whoever brought them has heard of an error, and brings them again. An
+entry that was not written to its end was not acted upon; it is cut off. It is the last one: where whole entries follow
+one that cannot be read, the file was damaged, and the site does not go on. Nor does it where the journal ends before
+what was flushed: others have been told that this is here, and have forgotten it. Entries are a JSON header and bytes
+(Arrow, or a message as it came), with a checksum: nothing in them can run code.
 """
 
 import contextlib
+import errno
 import fcntl
 import json
 import logging
@@ -53,15 +55,21 @@ class Keeping:
         """Take hold of a folder, which must be new or of the same site and description."""
         self.folder, self.mark = folder, {"site": site, "description": description}
         self.bytes = 0  # in the journal
+        self._safe = 0  # of them, those that are there for good
         with writing(folder):
             folder.mkdir(parents=True, exist_ok=True)
             (folder / "lock").touch()
             self._lock = (folder / "lock").open("r+b", buffering=0)
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        except OSError as error:
             self._lock.close()
-            raise InputError(f"{folder}: another process serves this site") from None
+            if error.errno in (errno.EWOULDBLOCK, errno.EAGAIN):
+                raise InputError(f"{folder}: another process serves this site") from None
+            raise InputError(
+                f"{folder}: the file lock cannot be locked: {error.strerror or error}. Give the site a folder on a "
+                "file system that has locks"
+            ) from error
         self._journal: Any = None
         try:
             self.number = self._last("snapshot")
@@ -148,12 +156,13 @@ class Keeping:
     def _open(self, path: Path) -> None:
         with writing(self.folder):
             self._journal = path.open("ab", buffering=1 << 20)
-        self.bytes = self._journal.tell()
+        self.bytes = self._safe = self._journal.tell()
         if not self.bytes:
             self.add(Entry("begin", self.mark))
             self._sync()
             with writing(self.folder):
                 sync_folder(self.folder)
+            self._safe = self.bytes
 
     def add(self, entry: Entry) -> None:
         """Write an entry; it counts when it has been flushed."""
@@ -172,6 +181,7 @@ class Keeping:
         """
         self._sync()
         self._note(self.bytes)
+        self._safe = self.bytes
 
     def _note(self, size: int) -> None:
         mark = _MARK.pack(self.number, size, 0)[:-4]
@@ -202,9 +212,27 @@ class Keeping:
     def close(self) -> None:
         """Let go of the folder."""
         if self._journal is not None:
-            with contextlib.suppress(OSError):  # what was not flushed was not acted upon
+            with contextlib.suppress(OSError):
                 self._journal.close()
+            self._take_back()
         self._lock.close()
+
+    def _take_back(self) -> None:
+        """Cut off what was not flushed: nobody was told that it is here, so it comes again, and would count twice."""
+        path = self.folder / f"journal-{self.number}"
+        try:
+            with path.open("r+b", buffering=0) as file:
+                if file.seek(0, os.SEEK_END) > self._safe:
+                    file.truncate(self._safe)
+                    with contextlib.suppress(OSError):  # it comes back only if the machine goes down, too
+                        os.fdatasync(file.fileno())
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            log.error(
+                "%s: what was not flushed cannot be cut off (%s): rows that are handed over again count twice",
+                path, error.strerror,
+            )  # fmt: skip
 
 
 @contextlib.contextmanager

@@ -2,7 +2,8 @@
 
 A connection that says nothing for a while is given up, since a link that is down does not say so: by a thread that does
 nothing else, since who sends, or waits for the first word, is stuck in a call then. What was sent on it and not
-acknowledged is sent again on the next one.
+acknowledged is sent again on the next one. Whatever else goes wrong is told in one line, and the link is made again: a
+thread that ended would leave both sites waiting without a word.
 """
 
 import contextlib
@@ -24,6 +25,8 @@ log = logging.getLogger("windrow.sites")
 PULSE = 2.0  # seconds between two words about where this site is
 DEAF = 8.0  # seconds without a word after which a connection is given up
 SHORTEST, LONGEST = 0.1, 2.0  # seconds between two attempts
+REMIND = 60.0  # seconds after which the same that nobody expected is told again
+LOST = (pa.ArrowException, flight.FlightError, OSError, StopIteration)  # what a connection ends with
 OPTIONS = [("grpc.use_local_subchannel_pool", 1), ("grpc.max_reconnect_backoff_ms", 1000)]
 
 
@@ -38,6 +41,7 @@ class Neighbour:
         self.attempts = self.frames = self.frame_bytes = 0
         self._since = time.monotonic()
         self._logged = ""
+        self._odd, self._odd_at = "", 0.0  # what nobody expected, and when it was told
         self._stop = threading.Event()
         self._heard = 0.0
         self._thread = threading.Thread(target=self._run, name=f"to {site}", daemon=True)
@@ -61,14 +65,29 @@ class Neighbour:
         pause = SHORTEST
         while not self._stop.is_set():
             self.attempts += 1
+            odd = False
             try:
                 self._talk()
-            except (pa.ArrowException, OSError, ValueError, StopIteration, flight.FlightError) as error:
+            except LOST as error:
                 self._note(error)
+            except Exception as error:
+                odd = True
+                self._tell(error)
             if self.connected:
                 self.connected, self._since, pause = False, time.monotonic(), SHORTEST
+            pause = LONGEST if odd else pause
             self._stop.wait(pause)
             pause = min(LONGEST, 2 * pause)
+
+    def _tell(self, error: Exception) -> None:
+        """Say what nobody expected; the same again only now and then."""
+        text, now = f"{type(error).__name__}: {plain(error)}", time.monotonic()
+        if text != self._odd or now - self._odd_at > REMIND:
+            self._odd, self._odd_at = text, now
+            log.error(
+                "site %s: the link to site %s at %s has failed and is made again: %s",
+                self.running.name, self.site, self.address, text,
+            )  # fmt: skip
 
     def _note(self, error: BaseException) -> None:
         """Say once why a site cannot be reached."""
@@ -89,7 +108,8 @@ class Neighbour:
             writer, reader = client.do_exchange(descriptor, flight.FlightCallOptions(headers=self.trust.headers()))
             over = threading.Event()
             self._heard = time.monotonic()
-            listener = threading.Thread(target=self._listen, args=(reader, over), daemon=True)
+            odd: list[Exception] = []
+            listener = threading.Thread(target=self._listen, args=(reader, over, odd), daemon=True)
             gone = threading.Event()
             watch = threading.Thread(target=self._watch, args=(reader, gone), daemon=True)
             watch.start()
@@ -99,11 +119,13 @@ class Neighbour:
                 self.outbox.rewind()
                 listener.start()
                 self._send(writer, over)
+                if odd:
+                    raise odd[0]
                 if self._deaf:  # who listens has heard that it was given up
                     raise TimeoutError
                 with contextlib.suppress(pa.ArrowException):
                     writer.done_writing()
-            except (pa.ArrowException, flight.FlightError, OSError, StopIteration):
+            except LOST:
                 if self._deaf:
                     raise TimeoutError(f"it has said nothing for {DEAF:g} seconds") from None
                 raise
@@ -113,7 +135,7 @@ class Neighbour:
                 reader.cancel()
                 if listener.ident is not None:
                     listener.join(5.0)
-                with contextlib.suppress(pa.ArrowException, flight.FlightError, OSError):
+                with contextlib.suppress(*LOST):
                     writer.close()
 
     def _send(self, writer: Any, over: threading.Event) -> None:
@@ -137,8 +159,11 @@ class Neighbour:
         """End a call on which nothing has been heard for too long."""
         while not gone.wait(DEAF / 8):
             if self._deaf:
-                reader.cancel()
-                return
+                try:
+                    reader.cancel()
+                    return
+                except Exception as error:
+                    self._tell(error)
 
     def _say(self, writer: Any, public: dict[str, Any]) -> None:
         data = json.dumps(public, separators=(",", ":")).encode()
@@ -146,12 +171,14 @@ class Neighbour:
         self.frame_bytes += len(data)
         writer.write_metadata(data)
 
-    def _listen(self, reader: Any, over: threading.Event) -> None:
+    def _listen(self, reader: Any, over: threading.Event, odd: list[Exception]) -> None:
         try:
             while not over.is_set():
                 self._hear(reader.read_chunk())
-        except (pa.ArrowException, flight.FlightError, OSError, ValueError, StopIteration):
+        except LOST:
             pass
+        except Exception as error:  # raised where it is told
+            odd.append(error)
         finally:
             over.set()
             self.outbox.wake()

@@ -9,6 +9,7 @@ anything is read from it.
 """
 
 import json
+import logging
 import os
 import threading
 import time
@@ -24,12 +25,15 @@ from windrow.sites.ground.arrivals import MOST_AHEAD
 from windrow.sites.ground.door import Door, Visitor
 from windrow.sites.ground.keeping import Entry
 from windrow.sites.ground.running import Event, Running
-from windrow.sites.ground.trust import Trust
+from windrow.sites.ground.trust import Trust, plain
 from windrow.sites.messages import MAGIC, VERSION
+
+log = logging.getLogger("windrow.sites")
 
 PULSE = 2.0  # seconds after which both ends say that they are there
 GATHER = 0.25  # seconds of acknowledgements that go together: nobody waits for one but to forget what it kept
 MOST_TEXT = 1 << 20
+INNER = "grpc+tcp://127.0.0.1:0"  # where Flight listens, behind the door
 
 
 class _Asking(flight.ServerMiddlewareFactory):
@@ -58,8 +62,15 @@ class Server(flight.FlightServerBase):
             why = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
             raise InputError(f"site {running.name!r} cannot listen on {host}:{port}: {why}") from None
         self.stopping = False
-        super().__init__("grpc+tcp://127.0.0.1:0", middleware={"token": _Asking(trust, running.refuse)})
-        self.door.open(self.port)
+        try:
+            super().__init__(INNER, middleware={"token": _Asking(trust, running.refuse)})
+            self.door.open(self.port)
+        except (pa.ArrowException, flight.FlightError, OSError) as error:
+            self.door.close()
+            raise InputError(f"site {running.name!r} cannot start its server: {plain(error)}") from None
+        except BaseException:
+            self.door.close()
+            raise
 
     def end(self) -> None:
         """Answer nobody any more."""
@@ -180,8 +191,12 @@ class Server(flight.FlightServerBase):
                 writer.write_metadata(json.dumps({"acks": news, "told": told}, separators=(",", ":")).encode())
                 said, heard, last = marks, told, time.monotonic()
                 over.wait(GATHER)
-        except (pa.ArrowException, OSError, ValueError):
+        except (pa.ArrowException, flight.FlightError, OSError, ValueError):
             over.set()
+        except Exception as error:  # the other end hears nothing more, and makes the link again
+            over.set()
+            why = f"{type(error).__name__}: {' '.join(str(error).split())}"
+            log.error("site %s: telling site %s what was noted has failed: %s", running.name, site, why)
 
     # -- who is there ----------------------------------------------------------------------------------------------
 

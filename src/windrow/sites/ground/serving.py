@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import pyarrow as pa
 
-from windrow.errors import SpecError, WindrowError, alternatives
+from windrow.errors import InputError, SpecError, WindrowError, alternatives
 from windrow.sites.ground.description import Description, describe
 from windrow.sites.ground.keeping import write_whole
 from windrow.sites.ground.neighbours import Neighbour
@@ -35,15 +35,15 @@ class Serving:
             self.neighbours = {site: Neighbour(self.running, site, trust) for site in self.running.others}
             self.figures = Figures(self.running, self.neighbours)
             self.figures.gather()
-            self.server = Server(self.running, trust, lambda: self.figures.last)
+            self.sources = [
+                FileSource(self.running, stream, self.description.feeds[stream])
+                for stream in self.running.arrivals
+                if self.description.feeds[stream].files is not None
+            ]
+            self.server = Server(self.running, trust, lambda: self.figures.last)  # last: what it opens, others must end
         except BaseException:
             self.running.keeping.close()
             raise
-        self.sources = [
-            FileSource(self.running, stream, self.description.feeds[stream])
-            for stream in self.running.arrivals
-            if self.description.feeds[stream].files is not None
-        ]
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"site {name}", daemon=True)
 
@@ -95,6 +95,10 @@ class Serving:
         if stream not in self.running.arrivals:
             known = alternatives(stream, self.running.arrivals, "streams")
             raise SpecError(f"site {self.name!r} has no stream {stream!r}{known}")
+        if self.description.feeds[stream].files is not None:
+            raise SpecError(
+                f"the rows of stream {stream!r} come from files: leave them out of the description to hand rows over"
+            )
 
     def _until(self, safe: threading.Event, what: str) -> None:
         """Wait until something is noted, or the site has stopped before."""
@@ -107,6 +111,8 @@ class Serving:
         try:
             while not self._stop.is_set():
                 busy = self.running.round(0.0 if busy else PAUSE)
+                if broken := [source.failed for source in self.sources if source.failed]:
+                    raise InputError(broken[0])
                 if time.monotonic() - looked > REPORT:
                     looked = time.monotonic()
                     self.figures.gather()

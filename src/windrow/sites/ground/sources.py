@@ -1,6 +1,5 @@
 """Sources: a stream out of files, in order of their names, batch by batch, as fast as they are read or at a pace."""
 
-import logging
 import threading
 import time
 from collections.abc import Iterator
@@ -17,8 +16,6 @@ from windrow.sites.ground.running import Running
 from windrow.sites.ground.server import fitted
 from windrow.state.coding import times
 
-log = logging.getLogger("windrow.sites")
-
 LOOK = 0.25  # seconds between two looks for more files
 FORMS = (".parquet", ".pq", ".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".gz")
 UNIT_SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9, "steps": 1.0}
@@ -31,7 +28,7 @@ class FileSource:
         assert feed.files is not None
         self.running, self.stream, self.feed, self.files = running, stream, feed, feed.files
         self.schema = running.network.bound.schemas[stream]
-        self.failed: str | None = None
+        self.failed: str | None = None  # looked at by the thread that owns the site
         self._starts = feed.starts
         self._said = 0  # the interval that the stream's clock has come to
         self._stop = threading.Event()
@@ -46,11 +43,13 @@ class FileSource:
         self._stop.set()
 
     def _run(self) -> None:
+        """Read; whatever keeps it from that ends the site, which else would wait for rows that nobody reads."""
         try:
             self._read()
-        except (WindrowError, OSError, pa.ArrowException) as error:
-            self.failed = str(error)
-            log.error("site %s: stream %s cannot go on: %s", self.running.name, self.stream, error)
+        except BaseException as error:
+            expected = isinstance(error, WindrowError | OSError | pa.ArrowException)
+            text = str(error) if expected else f"{type(error).__name__}: {error}"
+            self.failed = f"stream {self.stream!r} cannot go on: {' '.join(text.split())}"
 
     def _read(self) -> None:
         if self.running.arrivals[self.stream].ended is not None:
