@@ -8,6 +8,7 @@ a file that stays behind.
 from __future__ import annotations
 
 import gc
+from collections.abc import Sequence
 import os
 import shutil
 from collections import Counter
@@ -110,7 +111,7 @@ PAIR = wr.Query(
 )
 
 
-def pair(keys: range, times: range) -> dict[str, pa.Table]:
+def pair(keys: Sequence[int], times: Sequence[int]) -> dict[str, pa.Table]:
     table = pa.table({"t": times, "k": keys, "text": [f"row {key}" for key in keys]})
     return {"a": table, "b": table}
 
@@ -184,6 +185,58 @@ def test_a_full_memory_gives_back_what_was_demoted() -> None:
         engine.push({"a": lonely, "b": met})
     assert engine.snapshot() == before
     assert engine.push({"a": met, "b": met.slice(0, 0)}).num_rows == 1
+
+
+def test_memory_and_windows_that_change_leave_what_is_demoted_as_it_was() -> None:
+    """A larger budget goes on with the same store; a longer window brings back nothing that had expired."""
+    engine = wr.Engine(PAIR.with_(memory="200 kB"))
+    engine.push(pair(range(200), range(200)))
+    engine.memory = "4 MB"
+    engine.window("b", 10_000)
+    assert wr.Engine.restore(engine.snapshot()).snapshot() == engine.snapshot()
+    again = pa.table({"t": [200, 200], "k": [150, 10], "text": ["again", "too late"]})
+    assert engine.push({"a": again, "b": again.slice(0, 0)})["k"].to_pylist() == [150]
+
+
+def test_the_filter_takes_no_more_than_half_of_a_budget() -> None:
+    """Beyond that the oldest demoted rows are dropped and counted; a budget that has no room for rows is kept."""
+    endless = [stream.with_(window=wr.Window.unbounded()) for stream in PAIR.streams]
+    query = PAIR.with_(streams=endless)
+    least = next(size for size in range(8_000, 10**6, 1_000) if _accepts(query.with_(memory=f"{size} B")))
+    for size in (least, 2 * least):
+        engine = wr.Engine(query.with_(memory=f"{size} B"))
+        for start in range(0, 40_000, 500):
+            engine.push(pair(range(start, start + 500), range(start, start + 500)))
+            assert engine.metrics.resident_bytes <= size
+        lines = engine.metrics.demoted.values()
+        assert all(line.held + line.dropped == line.rows == 40_000 and line.dropped > 0 for line in lines)
+        last = pa.table({"t": [40_000, 40_000], "k": [39_999, 0], "text": ["new", "old"]})
+        assert 0 not in engine.push({"a": last, "b": last.slice(0, 0)})["k"].to_pylist()
+
+
+def _accepts(query: wr.Query) -> bool:
+    try:
+        wr.Engine(query, schemas={name: table.schema for name, table in pair(range(1), range(1)).items()})
+    except wr.errors.MemoryTooSmall:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("policy", [policy.name for policy in wr.policies.ALL])
+def test_what_a_sampler_leaves_out_departs_once(policy: str) -> None:
+    """A row that has met its partner in its own group is on disk when the sampler lets its group's rows go."""
+    engine = wr.Engine(PAIR.with_(memory=50, sample=0.5, policy=policy))
+    plain = wr.Engine(PAIR.with_(constraints=None, on_violation="lose"), count_only=True)
+    for start in range(0, 3_000, 300):
+        keys, times = start % 900, [start + k // 3 for k in range(300)]
+        tables = {"a": pair(range(keys, keys + 300), times)["a"], "b": pair(range(keys - 2, keys + 298), times)["b"]}
+        engine.push(tables)
+        plain.push(tables)
+        engine = wr.Engine.restore(engine.snapshot())
+        seen = engine.metrics
+        parts = (seen.resident_rows, seen.expired, seen.released, seen.shed)
+        assert seen.arrived == sum(parts) and min(parts) >= 0
+    assert seen.sampled > 0 and 0 < seen.matched <= plain.metrics.matched
 
 
 def pairs(first: int, rows: int) -> dict[str, pa.Table]:

@@ -146,7 +146,7 @@ class Plan:
 
     @property
     def together(self) -> int:
-        """Rows of one instant that arrive together, at most: one where demoted rows leave a window in rows by the next."""
+        """Rows of one instant that come together, at most: one where demoted rows leave a window in rows by the next."""
         return 1 if self.demotes and self.counts_rows else self.group
 
     @property
