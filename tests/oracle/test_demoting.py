@@ -8,10 +8,10 @@ a file that stays behind.
 from __future__ import annotations
 
 import gc
-from collections.abc import Sequence
 import os
 import shutil
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 
