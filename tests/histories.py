@@ -41,7 +41,7 @@ FAR_TIMES = [2**62 - 1, 2**62, END, -(2**62) + 1, -(2**62), -END - 1]
 ROOMY = at.CACHED  # keys whose table is twice as large, so that leaves may wait (kernels/policies/ranked.py)
 MARKS = [2**62, END, -(2**62), -END, 0]  # beyond, a watermark is refused: no row could have the time
 
-CONSTRAINED, THOROUGH = (policies.Auto, policies.Prob), 1_000
+CONSTRAINED, THOROUGH = (policies.Auto,), 1_000
 """Policies whose histories may have constraints; in a profile of so many examples all have. Each kind of policy with
 constraints has kernels of its own, which take half a minute to compile."""
 

@@ -222,10 +222,9 @@ def _accepts(query: wr.Query) -> bool:
     return True
 
 
-@pytest.mark.parametrize("policy", [policy.name for policy in wr.policies.ALL])
-def test_what_a_sampler_leaves_out_departs_once(policy: str) -> None:
+def test_what_a_sampler_leaves_out_departs_once() -> None:
     """A row that has met its partner in its own group is on disk when the sampler lets its group's rows go."""
-    engine = wr.Engine(PAIR.with_(memory=50, sample=0.5, policy=policy))
+    engine = wr.Engine(PAIR.with_(memory=50, sample=0.5))
     plain = wr.Engine(PAIR.with_(constraints=None, on_violation="lose"), count_only=True)
     for start in range(0, 3_000, 300):
         keys, times = start % 900, [start + k // 3 for k in range(300)]
