@@ -20,7 +20,7 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from tests.running import start
-from tests.streams import ANY_WINDOW, TIME_KINDS, Case, TimeKind, cases, statistics_of, windows
+from tests.streams import ANY_WINDOW, DEFAULT, TIME_KINDS, Case, TimeKind, cases, statistics_of, windows
 
 import windrow as wr
 from windrow import policies
@@ -41,9 +41,9 @@ FAR_TIMES = [2**62 - 1, 2**62, END, -(2**62) + 1, -(2**62), -END - 1]
 ROOMY = at.CACHED  # keys whose table is twice as large, so that leaves may wait (kernels/policies/ranked.py)
 MARKS = [2**62, END, -(2**62), -END, 0]  # beyond, a watermark is refused: no row could have the time
 
-CONSTRAINED, THOROUGH = (policies.Auto,), 1_000
-"""Policies whose histories may have constraints; in a profile of so many examples all have. Each kind of policy with
-constraints has kernels of its own, which take half a minute to compile."""
+THOROUGH = 1_000
+"""Examples of a profile in which histories of every policy may have constraints, and not of the default one alone: each
+policy with constraints has kernels of its own, which take half a minute to compile."""
 
 Schemas = dict[str, pa.Schema]
 
@@ -219,10 +219,14 @@ def _seldom(draw: st.DrawFn, one_in: int) -> bool:
 
 @st.composite
 def histories(
-    draw: st.DrawFn, kind: type[policies.Policy], tried: tuple[int, ...] = (), filling: bool = False
+    draw: st.DrawFn,
+    kind: type[policies.Policy],
+    tried: tuple[int, ...] = (),
+    filling: bool = False,
+    demoting: bool = False,
 ) -> History:
     """The life of an engine with a policy of a kind; of AUTO, with trials of so many rows if any are named; with memory
-    that fills up in the middle, if told so."""
+    that fills up in the middle, or with constraints whose rows go to disk, if told so."""
     policy, trial = draw(any_of(kind)), draw(trials(tried)) if tried else {}
     sampled = tried == SAMPLES
     kinds: tuple[str, ...] = ANY_WINDOW
@@ -230,7 +234,7 @@ def histories(
         kinds = draw(st.sampled_from([("time",), ("rows",)]))
     time_kind = draw(st.sampled_from(sorted(TIME_KINDS)))
     times, long = TIME_KINDS[time_kind], _seldom(draw, 3 if trial else 6)
-    named = not sampled and _seldom(draw, 4)
+    named = not sampled and not demoting and _seldom(draw, 4)
     case = draw(
         cases(
             streams=(2,) if long else draw(st.sampled_from([(2,), (2,), (2, 3, 4)])),
@@ -248,8 +252,8 @@ def histories(
         valued = draw(st.sets(st.sampled_from(query.names), min_size=1))
         query = query.with_(value=Value(dict.fromkeys(valued, "worth"), draw(st.sampled_from(["product", "sum"]))))
     query = draw(_sampled(query))
-    if kind in CONSTRAINED or settings.default.max_examples >= THOROUGH:
-        query = draw(_promised(query, case.schemas))
+    if kind is DEFAULT or settings.default.max_examples >= THOROUGH:
+        query = draw(_promised(query, case.schemas, demoting))
     options = {name: draw(st.booleans()) for name in ("count_only", "departures")} | {"recall": not _seldom(draw, 4)}
     history = History(replace(case, query=query), options, [], trial, roomy=_seldom(draw, 3))
     with history.constants():
@@ -292,18 +296,21 @@ def _sampled(draw: st.DrawFn, query: Query) -> Query:
 
 
 @st.composite
-def _promised(draw: st.DrawFn, query: Query, schemas: Schemas) -> Query:
-    """The query with constraints, declared or to be found, which its rows need not keep; mostly without."""
-    choice = draw(st.sampled_from(["", "", "watched", "found", "declared", "declared"]))
+def _promised(draw: st.DrawFn, query: Query, schemas: Schemas, demoting: bool) -> Query:
+    """The query with constraints, declared or to be found, which its rows need not keep; in every third history without
+    unless released rows are to go to disk."""
+    choices = ["found", "declared", "declared"]
+    choice = draw(st.sampled_from(choices if demoting else ["", "", "watched", *choices]))
+    broken = ["demote"] if demoting else ["lose", "demote"]
     if query.named or not choice:
         return query
     if choice != "declared":
         monitored = wr.Monitored(release=choice == "found", reaction=draw(st.sampled_from([3, 12])), sample=0.5)
-        return query.with_(constraints=monitored, on_violation=draw(st.sampled_from(["lose", "demote"])))
+        return query.with_(constraints=monitored, on_violation=draw(st.sampled_from(broken)))
     known = st.lists(st.sampled_from(_declarable(query, schemas)), min_size=1, max_size=4, unique=True)
     promised = [c if isinstance(c, wr.Unique) else c.with_(k=draw(st.sampled_from([0, 3, 20]))) for c in draw(known)]
-    broken = draw(st.sampled_from(["lose", "demote", wr.Lose(0.5)]))
-    return query.with_(constraints=promised, on_violation=broken)
+    broken_so = draw(st.sampled_from(broken if demoting else [*broken, wr.Lose(0.5)]))
+    return query.with_(constraints=promised, on_violation=broken_so)
 
 
 def _declarable(query: Query, schemas: Schemas) -> list[Any]:

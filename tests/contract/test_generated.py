@@ -176,7 +176,9 @@ class Twins:
             "sampled": metrics.sampled > 0, "valued": query.value is not None and metrics.shed > 0,
             "joins": query.named and metrics.shed > 0, "late": metrics.late > 0, "expired": metrics.expired > 0,
             "watermark": isinstance(step, Push) and step.watermark is not None, "changed": not isinstance(step, Push),
-            "no cap": query.memory is None, "refused": bool(refused),
+            "no cap": query.memory is None, "refused": bool(refused), "released": metrics.released > 0,
+            "found on disk": any(one.found for one in metrics.demoted.values()),
+            "sampled, constrained": metrics.sampled > 0 and metrics.released > 0,
             "not begun": self.waits, "begun late": waited and tracker is not None and tracker.begun,
             "sampled late": waited and tracker is not None and tracker.share < 1.0,
             "forks": trials is not None and bool(trials.forks) and trials.sample.is_whole,
@@ -186,7 +188,10 @@ class Twins:
 
 
 OTHERS = [policy for policy in (*policies.ALL, policies.Given) if policy is not DEFAULT]
-TRIALS = {"forks": {"tried": WHOLE}, "samples": {"tried": SAMPLES}, "begun late": {"filling": True}}
+TRIALS = {
+    "forks": {"tried": WHOLE}, "samples": {"tried": SAMPLES}, "begun late": {"filling": True},
+    "found on disk": {"demoting": True},
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -210,4 +215,5 @@ def test_whatever_an_engine_becomes_it_restores_to_the_same_bytes(
         search = seed(f"{given_seed} {policy.name} {trial}")(search)
     search()
     print(f"{policy.name} {trial}: {seen.pop('histories')} histories; steps after which there was: {dict(seen)}")
-    assert all(seen[name] for name in ("shed", "changed", trial or "shed")), seen
+    more = ("released", "sampled, constrained") if trial == "found on disk" else ()
+    assert all(seen[name] for name in ("shed", "changed", trial or "shed", *more)), seen
